@@ -125,7 +125,7 @@ class random_setups {
         [&] { of.framework.implementation.liger_kernels = true; },
         [&] { of.framework.implementation.cut_cross_entropy = true; },
         [&] { of.generates_apart = true; },
-        [&] { of.inference_bytes = any(3) - 1; },
+        [&] { of.inference_bytes = static_cast<std::int64_t>(any(3)) - 1; },
         [&] { of.attention = enumerator<attention_kernel>(5); },
         [&] { of.padding_mask = true; },
         [&] { of.padding_free = true; },
