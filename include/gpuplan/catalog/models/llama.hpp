@@ -292,7 +292,8 @@ inline constexpr transformer mistral_small_24b_2501{
 };
 
 // Llama 4, the model for language alone, without its tower of images: the defaults of transformers
-// 5.23's Llama4TextConfig, and what differs by the model card. The totals confirm them.
+// 5.23's Llama4TextConfig. What Maverick has otherwise is recalled from its config.json, not read:
+// the total confirms its experts, and nothing its use_qk_norm and attn_temperature_tuning.
 
 inline constexpr transformer llama_4_scout_17b_16e{
     .name = "llama-4-scout-17b-16e",

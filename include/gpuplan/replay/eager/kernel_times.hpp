@@ -35,7 +35,7 @@ class kernel_times final : public memory_events {
     half_ = peak_of(gpu, half);
     is_tf32_ = setup.precision.compute == number_format::tf32;
     single_ = peak_of(gpu, is_tf32_ ? number_format::tf32 : number_format::fp32);
-    eighth_ = peak_of(gpu, number_format::fp8);
+    fp8_ = peak_of(gpu, number_format::fp8);
     bytes_ = gpu.memory_bandwidth.value();
     processors_ = gpu.sm_count;
     if (gpu.tdp) watts_ = gpu.tdp->value();
@@ -181,7 +181,7 @@ class kernel_times final : public memory_events {
   constexpr void add_product(const device_work& work, bool in_backward, item& made) const {
     const matrix_product& one = work.product;
     const double peak = is_half(work.operands)          ? half_
-                        : work.operands == element::fp8 ? eighth_
+                        : work.operands == element::fp8 ? fp8_
                                                         : single_;
     kernel_rates on;
     on.bytes = on.elements = detail::infinity;
@@ -273,7 +273,7 @@ class kernel_times final : public memory_events {
   host_costs host_;
   detail::layout_communication communication_;
   bool is_causal_;
-  double half_ = 0, single_ = 0, eighth_ = 0, bytes_ = 0, processors_ = 1, clocks_ = 0, watts_ = 0;
+  double half_ = 0, single_ = 0, fp8_ = 0, bytes_ = 0, processors_ = 1, clocks_ = 0, watts_ = 0;
   bool is_tf32_ = false;
   bool updates_ = false;
   int layer_ = none;
