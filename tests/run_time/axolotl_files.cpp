@@ -119,6 +119,17 @@ TEST_CASE("axolotl's cut cross-entropy takes the place of Liger's loss") {
   CHECK(says(both.cut_cross_entropy, true));
   CHECK_FALSE(
       of("liger_rope: true\nliger_rms_norm: true\nliger_glu_activation: true").liger_kernels);
+  // With both losses that of Liger is no matter; neither stands for another of its functions.
+  const char* const with_both =
+      "liger_rope: true\nliger_rms_norm: true\nliger_glu_activation: true\n"
+      "liger_fused_linear_cross_entropy: true\ncut_cross_entropy: true";
+  CHECK(says(of(with_both).liger_kernels, true));
+  CHECK(read_axolotl_text(with_both).remarks.empty());
+  const char* const without_norms =
+      "liger_rope: true\nliger_glu_activation: true\nliger_fused_linear_cross_entropy: true\n"
+      "cut_cross_entropy: true";
+  CHECK_FALSE(of(without_norms).liger_kernels);
+  CHECK(read_axolotl_text(without_norms).remarks.size() == 1);
 }
 
 TEST_CASE("axolotl holds weights in the format of its autocast") {

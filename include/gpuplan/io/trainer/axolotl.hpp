@@ -173,18 +173,21 @@ inline void read_recomputation(settings_reader& from, training_config& to) {
 
 // Its plugin has a switch for each of Liger's functions.
 inline void read_liger(settings_reader& from, training_config& to) {
-  const char* const switches[] = {
-      "liger_fused_linear_cross_entropy", "liger_rope", "liger_rms_norm", "liger_glu_activation"};
+  const auto is_on = [&](const char* key) {
+    const auto is = from.flag(key);
+    return is && *is;
+  };
+  constexpr const char* loss = "liger_fused_linear_cross_entropy";
   int on = 0;
-  for (const char* const key : switches)
-    if (const auto is = from.flag(key); is && *is) ++on;
-  // Which takes the place of Liger's loss.
-  to.cut_cross_entropy = from.flag("cut_cross_entropy");
-  if (on + (to.cut_cross_entropy && *to.cut_cross_entropy ? 1 : 0) == 4)
+  for (const char* const key : {"liger_rope", "liger_rms_norm", "liger_glu_activation"})
+    if (is_on(key)) ++on;
+  const bool has_loss = is_on(loss);
+  to.cut_cross_entropy = from.flag("cut_cross_entropy");  // in place of Liger's
+  if (on == 3 && (has_loss || is_on("cut_cross_entropy")))
     to.liger_kernels = true;
-  else if (on != 0)
+  else if (on != 0 || has_loss)
     from.remark_on(kind::doubtful,
-                   switches[0],
+                   loss,
                    "and liger_rope, liger_rms_norm and liger_glu_activation are not all true; the "
                    "estimate has all of Liger's functions or none, and takes none");
 }
