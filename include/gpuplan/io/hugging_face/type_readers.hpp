@@ -7,6 +7,7 @@
 #include <gpuplan/io/hugging_face/decoders.hpp>
 #include <gpuplan/io/hugging_face/encoders.hpp>
 #include <gpuplan/io/hugging_face/experts.hpp>
+#include <gpuplan/io/hugging_face/hybrids.hpp>
 #include <gpuplan/io/hugging_face/images.hpp>
 #include <gpuplan/io/hugging_face/speech.hpp>
 #include <gpuplan/io/hugging_face/towers.hpp>
@@ -18,8 +19,13 @@
 
 namespace gpuplan::io::detail::hugging_face {
 
-inline constexpr std::span<const type_reader> type_readers[] = {
-    decoder_readers, expert_readers, encoder_readers, speech_readers, image_readers, tower_readers};
+inline constexpr std::span<const type_reader> type_readers[] = {decoder_readers,
+                                                                expert_readers,
+                                                                hybrid_readers,
+                                                                encoder_readers,
+                                                                speech_readers,
+                                                                image_readers,
+                                                                tower_readers};
 
 [[nodiscard]] inline const type_reader* reader_of(std::string_view model_type) {
   for (const std::span<const type_reader> readers : type_readers)
