@@ -154,6 +154,11 @@ std::string with_option(const CLI::App& app, const std::string& said) {
   return said;
 }
 
+// How far what somebody wrote is from a word; what begins it may stand for it.
+std::size_t mistypes(std::string_view written, std::string_view word) {
+  return word.substr(0, written.size()) == written ? 0 : distance(written, word);
+}
+
 // CLI11 lists all words that an option takes; the nearest one helps more, and of many it alone.
 std::string with_nearest(const std::string& said) {
   constexpr std::string_view none = " not in {";
@@ -168,7 +173,7 @@ std::string with_nearest(const std::string& said) {
   std::size_t count = 0;
   std::istringstream words(said.substr(at + none.size(), said.size() - at - none.size() - 1));
   for (std::string one; std::getline(words, one, ','); ++count)
-    if (nearest.empty() || distance(word, one) < distance(word, nearest)) nearest = one;
+    if (nearest.empty() || mistypes(word, one) < mistypes(word, nearest)) nearest = one;
   const std::size_t most_listed = 16;
   if (count <= most_listed) return said + "; the nearest is " + nearest;
   return said.substr(0, at) + " is none of its " + std::to_string(count) +
@@ -185,7 +190,7 @@ std::string sentence_of(const CLI::App& app, const CLI::ParseError& error) {
     std::string nearest = "help";
     for (const CLI::Option* const option : app.get_options())
       for (const std::string& other : option->get_lnames())
-        if (distance(name, other) < distance(name, nearest)) nearest = other;
+        if (mistypes(name, other) < mistypes(name, nearest)) nearest = other;
     return "there is no option --" + name + "; the nearest is --" + nearest;
   }
   return error.what();

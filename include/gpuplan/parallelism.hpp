@@ -248,6 +248,10 @@ constexpr std::int64_t layers_before(const parallelism& layout,
 [[nodiscard]] constexpr std::int64_t chunks_held(const parallelism& layout) {
   return traits_of(layout.schedule).runs_both_ways ? 2 : layout.virtual_pipeline;
 }
+/// How many of a pipeline's ranks hold each chunk, and share its states.
+[[nodiscard]] constexpr std::int64_t ranks_with_chunk(const parallelism& layout) {
+  return traits_of(layout.schedule).runs_both_ways ? 2 : 1;
+}
 /// How many there are, one behind the other.
 [[nodiscard]] constexpr std::int64_t chunks_in_all(const parallelism& layout) {
   return layout.pipeline_parallel * layout.virtual_pipeline;

@@ -152,3 +152,33 @@ TEST_CASE("no layout is below the floor that a planner takes for it") {
             CHECK(memory.at_least(setup, plan) <= memory(setup).required(plan));
           }
 }
+
+TEST_CASE("nor where stages differ in their layers, or in their kinds") {
+  int tried = 0;
+  for (const std::int64_t ranks : {2, 4})
+    for (const std::int64_t layers : {2 * ranks - 1, 2 * ranks + 3, 4 * ranks - 1})
+      for (const std::int64_t plain : {0, 1, 3})
+        for (const bool is_at_head : {false, true})
+          for (const auto again : {recompute_mode::none, recompute_mode::full}) {
+            training_setup setup = setup_of(pipeline_schedule::dual_pipe, ranks, true);
+            setup.parallelism.zero_stage = 1;
+            setup.recompute = again;
+            setup.model.num_hidden_layers = layers;
+            setup.parallelism.split = {.embedding_layers = is_at_head ? 0 : 1,
+                                       .head_layers = is_at_head ? 1 : 0};
+            if (plain != 0)
+              setup.model.moe = {.num_experts = 4,
+                                 .num_experts_per_tok = 2,
+                                 .moe_intermediate_size = 256,
+                                 .first_k_dense_layers = plain};
+            for (const std::int64_t micro_batch : {1, 32}) {
+              const batch_plan plan{
+                  .micro_batch = micro_batch, .data_parallel = 2, .accumulation = 2 * ranks};
+              if (!validate(setup, plan)) continue;
+              ++tried;
+              const transformer_memory_of memory;
+              CHECK(memory.at_least(setup, plan) <= memory(setup).required(plan));
+            }
+          }
+  CHECK(tried > 60);
+}

@@ -31,8 +31,10 @@ duration step_breakdown::*const all_parts[] = {&step_breakdown::data,
                                                &step_breakdown::optimizer,
                                                &step_breakdown::host};
 
+constexpr int last_schedule = static_cast<int>(pipeline_schedule::dual_pipe_v);
+
 // Steps with all that the model knows: stragglers, loaders, costs of the host, kernels' floors,
-// fp8, adapters.
+// fp8, adapters, schedules of pipelines, experts in a latent space.
 random_step roll_varied_step(dice& roll) {
   random_step step = roll_step(roll);
   training_setup& setup = step.model.setup;
@@ -68,6 +70,11 @@ random_step roll_varied_step(dice& roll) {
     setup.model.sliding_window = 256;
     setup.model.global_layer_step = 2;
   }
+  parallelism& layout = setup.parallelism;
+  if (layout.pipeline_parallel > 1 && step.plan.accumulation >= 2 * layout.pipeline_parallel)
+    layout.schedule = static_cast<pipeline_schedule>(roll.from(0, last_schedule));
+  if (traits_of(layout.schedule).folds) layout.virtual_pipeline = 2;
+  if (roll.one_in(3)) setup.model.moe.moe_latent_size = setup.model.moe.num_experts != 0 ? 512 : 0;
   return step;
 }
 

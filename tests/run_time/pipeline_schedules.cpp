@@ -452,13 +452,19 @@ TEST_CASE("a longer pass or send never makes a pipeline faster") {
   const auto whole = [&](int low, int high) {
     return std::uniform_int_distribution<int>(low, high)(random);
   };
-  for (const auto schedule :
-       {pipeline_schedule::gpipe, pipeline_schedule::one_f_one_b, pipeline_schedule::zero_bubble})
+  for (const auto schedule : {pipeline_schedule::gpipe,
+                              pipeline_schedule::one_f_one_b,
+                              pipeline_schedule::zero_bubble,
+                              pipeline_schedule::zero_bubble_v,
+                              pipeline_schedule::dual_pipe,
+                              pipeline_schedule::dual_pipe_v})
     for (int i = 0; i < 2000; ++i) {
+      const schedule_traits traits = traits_of(schedule);
+      const bool fills = traits.folds || traits.runs_both_ways;
       pipeline_seconds line;
-      line.stages = whole(1, 8);
-      line.chunks = schedule == pipeline_schedule::one_f_one_b ? whole(1, 4) : 1;
-      line.micro_batches = line.stages * whole(1, 5);
+      line.stages = fills ? 2 * whole(1, 4) : whole(1, 8);
+      line.chunks = traits.folds ? 2 : schedule == pipeline_schedule::one_f_one_b ? whole(1, 4) : 1;
+      line.micro_batches = (fills ? 2 : 1) * line.stages * whole(1, 5);
       line.middle = {1, real(1.3, 2.4), real(0.5, 1)};
       const auto stretched = [&] {
         const double by = 1 + real(-0.4, 0.5) / static_cast<double>(line.chunks);

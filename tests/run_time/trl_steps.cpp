@@ -115,7 +115,12 @@ TEST_CASE("completions of all micro-batches are there from the first on") {
   CHECK(peak(32) - peak(8) == 24 * 2 * of_row);
   setup.generates_apart = true;
   CHECK(peak(32) - peak(8) == 24 * 2 * (of_row + 3 * 4 * 256));
-  CHECK(replay(setup, {.micro_batch = 2, .accumulation = 8})->peak.requested == peak(8));
+  for (const std::int64_t accumulation : {1, 2, 3, 4, 5, 8, 64}) {
+    const batch_plan plan{.micro_batch = 2, .accumulation = accumulation};
+    if (accumulation <= 8) CHECK(replay(setup, plan)->peak.requested == peak(accumulation));
+    const transformer_memory memory{setup};
+    CHECK(memory_profile(memory).required(plan) == memory.required(plan));
+  }
 }
 
 TEST_CASE("what an inference engine holds is on top, as stated") {

@@ -179,7 +179,8 @@ struct transformer_memory_of {
       return larger(of_torchtitan_at_least(setup, plan), of_states_at_least(setup, plan, of_rank));
     const std::int64_t last = layout.pipeline_parallel - 1;
     const bool differ = setup.model.moe.num_experts != 0 || !layout.split.is_even();
-    const bool are_mixed = setup.model.mixes_kinds() || setup.model.mtp_layers != 0;
+    const bool are_mixed = setup.model.mixes_kinds() || setup.model.mtp_layers != 0 ||
+                           (differ && ranks_with_chunk(layout) > 1);
     double most = 0;
     for (const std::int64_t stage : {std::int64_t{0}, std::int64_t{1}, most_mixed(setup), last}) {
       if (stage > last || (stage != 0 && !differ && !are_mixed)) continue;
@@ -314,7 +315,7 @@ struct transformer_memory_of {
   static constexpr std::int64_t mixtures_of_stage(const training_setup& setup, std::int64_t stage) {
     std::int64_t mixtures = 0;
     if (setup.model.moe.num_experts == 0) return mixtures;
-    for (std::int64_t chunk = 0; chunk < setup.parallelism.virtual_pipeline; ++chunk)
+    for (std::int64_t chunk = 0; chunk < chunks_held(setup.parallelism); ++chunk)
       mixtures += mixtures_of_chunk(setup, stage, chunk);
     return mixtures;
   }
@@ -398,8 +399,8 @@ struct transformer_memory_of {
                                    std::int64_t others,
                                    std::int64_t experts) {
     const parallelism& layout = setup.parallelism;
-    const std::int64_t copies = traits_of(layout.schedule).runs_both_ways ? 2 : 1;
-    const std::int64_t ranks = copies * plan.data_parallel * layout.context_parallel;
+    const std::int64_t ranks =
+        ranks_with_chunk(layout) * plan.data_parallel * layout.context_parallel;
     const bool shares = layout.zero_stage != 0;
     // Experts' states are shared by the ranks that have them, and are stepped apart.
     const double of_experts =
@@ -450,7 +451,7 @@ struct transformer_memory_of {
     const double plain = are_mixed ? 0 : kept_of(layer_kind::dense);
     const double mixed = are_mixed ? 0 : kept_of(layer_kind::experts);
     double least = detail::infinity;
-    for (std::int64_t chunk = 0; chunk < layout.virtual_pipeline; ++chunk) {
+    for (std::int64_t chunk = 0; chunk < chunks_held(layout); ++chunk) {
       const std::int64_t layers = layers_of(setup, stage, chunk).size();
       const std::int64_t mixtures = mixtures_of_chunk(setup, stage, chunk);
       double here = of(mixtures) * mixed + of(layers - mixtures) * plain;

@@ -180,7 +180,7 @@ class line_finder {
 };
 
 // The counts of micro-batches of a step between which memory is a straight line of the count, and
-// whether it goes on beyond them, as where Megatron-Core notes each loss.
+// whether it goes on beyond them, as where Megatron-Core notes each loss, or all completions stay.
 struct profiled_counts {
   static constexpr int most = 5;
   std::int64_t of[most]{};
@@ -198,8 +198,12 @@ constexpr profiled_counts profiled_counts_of(const training_setup& setup,
   const std::int64_t stages = setup.parallelism.pipeline_parallel;
   if (!setup.framework.layers().is_pipelined) {
     for (const std::int64_t count : {1, 2}) counts.add(count);
+    counts.goes_on = keeps_all_micro_batches(setup);
     // one between the first and the last, which alone are unlike each other
-    if (setup.framework.engine.is->holds == held_states::copies && data_parallel > 1) counts.add(3);
+    const bool differ =
+        setup.framework.engine.is->holds == held_states::copies && data_parallel > 1;
+    if (differ || counts.goes_on) counts.add(3);
+    if (counts.goes_on) counts.add(4);
     return counts;
   }
   counts.goes_on = true;
@@ -293,9 +297,9 @@ class memory_profile {
     const batch_plan largest{1, data_parallel, most_micro_batches};
     why_ = validate(memory).why();
     if (!detail::failed(why_)) why_ = validate(memory, largest).why();
-    if (!detail::failed(why_))
-      beside_ = needs_of(memory.setup, {1, data_parallel, 1}, memory.channels);
-    goes_on_ = memory.setup.framework.layers().is_pipelined;
+    if (detail::failed(why_)) return;
+    beside_ = needs_of(memory.setup, {1, data_parallel, 1}, memory.channels);
+    goes_on_ = detail::profiled_counts_of(memory.setup, data_parallel).goes_on;
   }
   constexpr void begin_count(std::int64_t micro_batches) {
     counted_[count_++] = static_cast<double>(micro_batches);

@@ -414,16 +414,18 @@ constexpr repetition repeated_layers(const training_setup& setup, const batch_pl
   return {fewer, period, (layers - fewer) / period};
 }
 
+// Whether completions of all micro-batches are there from the first on.
+constexpr bool keeps_all_micro_batches(const training_setup& setup) {
+  return setup.objective == training_objective::group_relative;
+}
+
 // Micro-batches of a step. There is a first, one between, and a last; a stage holds one for each
 // stage from it on. Megatron-Core's last stage notes the loss of each. Where gradients of weights
 // wait, twice as many micro-batches as stages fill a pipeline.
 constexpr repetition repeated_micro_batches(const training_setup& setup, const batch_plan& plan) {
   const std::int64_t all = plan.accumulation;
-  if (!setup.framework.layers().is_pipelined) {
-    // Completions of all micro-batches are there from the first on.
-    const bool keeps_all = setup.objective == training_objective::group_relative;
-    return {all < 3 ? all : 3, 1, keeps_all && all > 3 ? all - 3 : 0};
-  }
+  if (!setup.framework.layers().is_pipelined)
+    return {all < 3 ? all : 3, 1, keeps_all_micro_batches(setup) && all > 3 ? all - 3 : 0};
   const std::int64_t stages = setup.parallelism.pipeline_parallel;
   const bool in_turns = setup.parallelism.virtual_pipeline > 1;
   const std::int64_t period = in_turns ? stages : 1;

@@ -49,6 +49,14 @@ class layout_communication {
                           count(layout_.context_parallel);
     return tokens * count(setup_.model.hidden_size) * element_bytes();
   }
+  // What a rank sends of it to the experts: each token to as many as it uses.
+  constexpr double routed_bytes(bool in_decoder) const {
+    const expert_mixture& moe = setup_.model.moe;
+    const double narrowed =
+        moe.moe_latent_size == 0 ? 1 : count(moe.moe_latent_size) / count(setup_.model.hidden_size);
+    return stream_bytes(in_decoder) / count(layout_.tensor_parallel) *
+           count(moe.num_experts_per_tok) * narrowed;
+  }
   // Of a weight that is gathered: frozen ones may be in four bits, with a scale for each block.
   constexpr double gathered_bytes() const {
     const quantised_base& base = setup_.trains.adapters.base;
@@ -61,7 +69,10 @@ class layout_communication {
     if (recipe.fp32_gradients) return 4;
     return bits_per_element(layout_.zero_stage >= 2 ? recipe.reduced : recipe.weights) / 8.0;
   }
-  constexpr std::int64_t replicas() const { return plan.data_parallel * layout_.context_parallel; }
+  // Of a stage.
+  constexpr std::int64_t replicas() const {
+    return ranks_with_chunk(layout_) * plan.data_parallel * layout_.context_parallel;
+  }
   constexpr std::int64_t sharing_ranks() const {
     return layout_.shard_group != 0 ? layout_.shard_group : replicas();
   }

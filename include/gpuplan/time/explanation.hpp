@@ -229,7 +229,7 @@ class step_explainer : step_composer {
     found_.step = found_.parts.total();
     found_.stage = step.busy_stage;
     micro_batches_ = count(plan.accumulation);
-    add_stage(step);
+    add_rank(step);
     add_pipeline(step);
     add_end(step, held);
     return found_;
@@ -312,10 +312,12 @@ class step_explainer : step_composer {
       context_.exposed += times * time.context;
     }
     if (terms_.expert_communication && pass.routings != 0) {
-      const double sent =
-          stream / count(tensor_ranks) * count(setup_.model.moe.num_experts_per_tok);
-      collect(
-          expert_, collective::all_to_all, times * pass.routings, sent, layout_.expert_parallel, 1);
+      collect(expert_,
+              collective::all_to_all,
+              times * pass.routings,
+              communication_.routed_bytes(in_decoder),
+              layout_.expert_parallel,
+              1);
       expert_.exposed += times * time.expert;
     }
     if (time.host == 0) return;
@@ -382,50 +384,23 @@ class step_explainer : step_composer {
     gather(end.parameters, times);
     scatter(end.trained, times);
   }
-  constexpr void share_of_layers(const shared_time& sum, std::int64_t layers, bool is_below_head) {
+  constexpr void share_of_layers(const shared_time& sum,
+                                 std::int64_t layers,
+                                 bool is_below_head,
+                                 double share) {
     if (!shares_in_passes() || layers == 0) return;
     const double each = sum.parameters / count(layers);
-    gather(each, count(layers));
+    gather(each, share * count(layers));
     if (layout_.zero_stage == 3 && sum.time.backward > 0) {
       const bool first_is_there = costs_.hides_gathers && is_below_head;
-      gather(each, count(layers - (first_is_there ? 1 : 0)));
+      gather(each, share * count(layers - (first_is_there ? 1 : 0)));
     }
-    scatter(sum.trained / count(layers), count(layers));
+    scatter(sum.trained / count(layers), share * count(layers));
   }
 
-  constexpr void add_stage(const step_line& step) {
-    const std::int64_t stages = layout_.pipeline_parallel;
-    const std::int64_t micro_batch = communication_.plan.micro_batch;
-    const layer_mix mix = mix_of_stage(step.busy_stage);
-    const bool is_first = step.busy_stage == 0;
-    const bool is_last = step.busy_stage == stages - 1;
-    const bool crosses =
-        costs_.host_per_rank > duration{} && communication_.stages_cross_nodes(stages);
-    shared_time sum;
-    visit_layers(mix, [&](layer_kind kind, bool windowed, bool before, std::int64_t times) {
-      sum.add(times, table_of(kind, windowed, before, crosses));
-      layer_kernels kernels;
-      layer_cost cost = cost_of_layer(setup_, on_, micro_batch, kind, windowed, !before);
-      layer_cost own = cost_of_layer(setup_, own_, micro_batch, kind, windowed, !before, &kernels);
-      cost.again = recomputed_share_ * cost.again;
-      own.again = recomputed_share_ * own.again;
-      kernels.again = recomputed_share_ * kernels.again;
-      note(cost, own, kernels, count(times), kind == layer_kind::cross, crosses);
-    });
-    share_of_layers(sum, mix.all, is_last && terms_.ends);
-    if (terms_.ends && is_first) {
-      layer_kernels kernels;
-      const layer_cost own = cost_of_input(setup_, own_, micro_batch, &kernels);
-      note(cost_of_input(setup_, on_, micro_batch), own, kernels, 1, false, false);
-      share_of_end(input_, 1);
-    }
-    if (terms_.ends && is_last) {
-      layer_kernels kernels;
-      const layer_cost own = cost_of_output(setup_, own_, micro_batch, &kernels);
-      const double times = count(1 + setup_.model.mtp_layers);
-      note(cost_of_output(setup_, on_, micro_batch), own, kernels, times, true, false);
-      share_of_end(output_, times);
-    }
+  constexpr void add_rank(const step_line& step) {
+    visit_stages(step.busy_stage,
+                 [&](std::int64_t stage, double share) { add_stage(stage, share); });
     sharing_.exposed = step.busy.parameter;
 
     add_pass(&step_breakdown::forward, forward_, own_.attention_forward);
@@ -444,6 +419,40 @@ class step_explainer : step_composer {
            .calls = launches_ > 0 ? launches_ : 1,
            .latency = issued_ / (launches_ > 0 ? launches_ : 1),
            .hidden = beside_});
+  }
+  // `share`: of the rank's micro-batches.
+  constexpr void add_stage(std::int64_t stage, double share) {
+    const std::int64_t stages = layout_.pipeline_parallel;
+    const std::int64_t micro_batch = communication_.plan.micro_batch;
+    const layer_mix mix = mix_of_stage(stage);
+    const bool is_last = has_head(stage);
+    const bool crosses =
+        costs_.host_per_rank > duration{} && communication_.stages_cross_nodes(stages);
+    shared_time sum;
+    visit_layers(mix, [&](layer_kind kind, bool windowed, bool before, std::int64_t times) {
+      sum.add(times, table_of(kind, windowed, before, crosses));
+      layer_kernels kernels;
+      layer_cost cost = cost_of_layer(setup_, on_, micro_batch, kind, windowed, !before);
+      layer_cost own = cost_of_layer(setup_, own_, micro_batch, kind, windowed, !before, &kernels);
+      cost.again = recomputed_share_ * cost.again;
+      own.again = recomputed_share_ * own.again;
+      kernels.again = recomputed_share_ * kernels.again;
+      note(cost, own, kernels, share * count(times), kind == layer_kind::cross, crosses);
+    });
+    share_of_layers(sum, mix.all, is_last && terms_.ends, share);
+    if (terms_.ends && stage == 0) {
+      layer_kernels kernels;
+      const layer_cost own = cost_of_input(setup_, own_, micro_batch, &kernels);
+      note(cost_of_input(setup_, on_, micro_batch), own, kernels, share, false, false);
+      share_of_end(input_, share);
+    }
+    if (terms_.ends && is_last) {
+      layer_kernels kernels;
+      const layer_cost own = cost_of_output(setup_, own_, micro_batch, &kernels);
+      const double times = share * count(1 + setup_.model.mtp_layers);
+      note(cost_of_output(setup_, on_, micro_batch), own, kernels, times, true, false);
+      share_of_end(output_, times);
+    }
   }
 
   constexpr void add_pass(duration step_breakdown::*part, const pass_sum& sum, double fused) {

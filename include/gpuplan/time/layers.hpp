@@ -633,6 +633,7 @@ class cost_visitor {
   // Cut cross-entropy writes no logits, and multiplies for them again in the backward. What its
   // gradients leave out of small probabilities depends on the text, and is counted.
   constexpr void add_cut_loss(double tokens, double classes) {
+    if (!wanted_.any()) return;
     const auto width = static_cast<double>(model_.hidden_size);
     const double rate = on_.half * alignment_share(width, classes, element_, on_);
     const matmul_size shape{tokens, classes, width, 1};

@@ -495,16 +495,12 @@ class step_composer {
                     exchanges_of(pass) * waiting();
     if (terms_.context_communication && layout_.context_parallel > 1)
       time.context = communication_.ring_time(pass.attention, pass.passed_on);
-    if (terms_.expert_communication && pass.routings != 0) {
-      const expert_mixture& moe = setup_.model.moe;
-      const double narrowed = moe.moe_latent_size == 0
-                                  ? 1
-                                  : count(moe.moe_latent_size) / count(setup_.model.hidden_size);
-      const double sent = stream / count(tensor_ranks) * count(moe.num_experts_per_tok) * narrowed;
-      time.expert =
-          pass.routings * (1 - costs_.hidden_expert_communication) *
-          communication_.seconds(collective::all_to_all, sent, layout_.expert_parallel, 1);
-    }
+    if (terms_.expert_communication && pass.routings != 0)
+      time.expert = pass.routings * (1 - costs_.hidden_expert_communication) *
+                    communication_.seconds(collective::all_to_all,
+                                           communication_.routed_bytes(in_decoder),
+                                           layout_.expert_parallel,
+                                           1);
     if (terms_.host && !setup_.graphs.iteration)
       time.host = larger_of(0,
                             pass.operators * launch * costs_.host_per_operator.value() +
@@ -599,7 +595,7 @@ class step_composer {
     const std::int64_t all = setup_.model.layers() + split.embedding_layers + split.head_layers;
     const std::int64_t left = all % (layout_.pipeline_parallel * layout_.virtual_pipeline);
     if (left == 0) return last - stage;
-    if (layout_.virtual_pipeline > 1) return 1;
+    if (layout_.virtual_pipeline > 1 || ranks_with_chunk(layout_) > 1) return 1;
     if (split.first_have_more) return (stage < left && left < last ? left : last) - stage;
     const layer_range layers = layers_of_chunk(layout_, setup_.model.layers(), stage);
     if (layers.size() == 0) return last - stage;
@@ -673,13 +669,21 @@ class step_composer {
   constexpr bool has_head(std::int64_t stage) const {
     return stage == (traits_of(layout_.schedule).folds ? 0 : layout_.pipeline_parallel - 1);
   }
-  // A micro-batch on a pipeline's rank: of one that has two stages, the mean of both.
-  constexpr micro_batch_time of_rank(std::int64_t stage, bool crosses = false) const {
-    const auto of = [&](std::int64_t which) {
-      return of_stage(mix_of_stage(which), which == 0, has_head(which), crosses);
-    };
-    if (!traits_of(layout_.schedule).runs_both_ways) return of(stage);
-    return 0.5 * (of(stage) + of(layout_.pipeline_parallel - 1 - stage));
+  // `visit(stage, share)` of the stages of a pipeline's rank, and the share of micro-batches that
+  // each of them has.
+  template <class Visit>
+  constexpr void visit_stages(std::int64_t rank, const Visit& visit) const {
+    const std::int64_t directions = ranks_with_chunk(layout_);
+    visit(rank, 1 / count(directions));
+    if (directions == 2) visit(layout_.pipeline_parallel - 1 - rank, 0.5);
+  }
+  // A micro-batch on a pipeline's rank, in the mean.
+  constexpr micro_batch_time of_rank(std::int64_t rank, bool crosses = false) const {
+    micro_batch_time time{};
+    visit_stages(rank, [&](std::int64_t stage, double share) {
+      time = time + share * of_stage(mix_of_stage(stage), stage == 0, has_head(stage), crosses);
+    });
+    return time;
   }
   // `visit(kind, windowed, before, layers)` of those that there are.
   template <class Visit>

@@ -78,9 +78,8 @@ class megatron_states : public sharding {
         order.push(code_->order()[at]);
     const int end = order.size();
     if (end == 0) return;
-    // Both ranks that have a stage share it.
-    const std::int64_t copies = traits_of(setup_.parallelism.schedule).runs_both_ways ? 2 : 1;
-    const std::int64_t all = copies * plan_.data_parallel * setup_.parallelism.context_parallel;
+    const std::int64_t all = ranks_with_chunk(setup_.parallelism) * plan_.data_parallel *
+                             setup_.parallelism.context_parallel;
     const std::int64_t ranks =
         of_experts ? all * setup_.parallelism.tensor_parallel / setup_.parallelism.expert_parallel
                    : all;
