@@ -52,18 +52,18 @@ struct link_constants {
   bytes ramp{};    // what a device sends well below it flows at half the rate
 };
 
-/// The time of a collective beside its point_to_point and its bytes: the launch of its kernel, and
-/// the ranks' waiting for each other. 40 to 45 us without one of the rows each; of 117 all-reduces
-/// that Azure/AI-benchmarking-guide has of five machines it is 13 us (4 GB200), 29 (8 H200), 32 (8
+/// The time of a collective beside its hops and its bytes: the launch of its kernel, and the ranks'
+/// waiting for each other. 40 to 45 us without one of the rows each; of 117 all-reduces that
+/// Azure/AI-benchmarking-guide has of five machines it is 13 us (4 GB200), 29 (8 H200), 32 (8
 /// H100), 33 (8 A100) and 43 (8 MI300X): a cluster of one's own may state it.
 inline constexpr duration collective_launch = 43_us;
 
 /// Fitted by benchmarks/accuracy/fit_links.cpp to 70 collectives that stas00/ml-engineering
 /// measured (network/README.md, 744d01e1) on nodes of 8 A100, H200, B200 and MI300X, 4 of these
-/// with B200 and EFA, and 4 more of which it says nothing. In brackets: without one of the rows
-/// each. A hop of NVLink is that of NCCL's own tuning table. Copies are means of that page's rates.
-/// The ramp of NVLink 5 and what is said of Infinity Fabric are fitted to that guide's machines
-/// too, with a launch of each machine's own.
+/// with B200 and EFA, and 4 more of which it says nothing. A hop of NVLink is that of NCCL's own
+/// tuning table. Copies are means of that page's rates. The ramp of NVLink 5 and what is said of
+/// Infinity Fabric are fitted to 46 all-reduces of Azure/AI-benchmarking-guide too, with a launch
+/// of each machine's own.
 namespace link_data {
 /// As NVLink 3, but for the wiring: DGX-1 with 8 V100 is a hybrid cube mesh (NVIDIA's system
 /// architecture white paper, WP-08437), nodes with 4 a mesh of two links a pair.
@@ -424,11 +424,11 @@ struct group_numbers {
 /// group's part of the ports where this is less, and s the links' `ramp`. Of 61 measured
 /// collectives of 32 KiB to 16 GiB it is off by 5.2 % in the mean and 1.2 % in
 /// the median; of each row, fitted to the others, by 7.2 %; of a machine with constants from other
-/// kinds of links, by 7 to 16 % inside a node, and across nodes by whatever their point_to_point
-/// differ. Other collectives, and groups across more than 4 nodes, are not measured. Preconditions:
-/// a group of at least 1; links with a rate, `between_nodes` stated where it spans nodes; a message
-/// of no less than no bytes; an algorithm that the collective has there, `fastest` or `ring` for
-/// all but all-reduce.
+/// kinds of links, by 7 to 16 % inside a node, and across nodes by whatever their hops differ.
+/// Other collectives, and groups across more than 4 nodes, are not measured. Preconditions: a group
+/// of at least 1; links with a rate, `between_nodes` stated where it spans nodes; a message of no
+/// less than no bytes; an algorithm that the collective has there, `fastest` or `ring` for all but
+/// all-reduce.
 [[nodiscard]] constexpr duration collective_time(
     collective what,
     bytes message,

@@ -3,6 +3,7 @@
 // How a model is divided among GPUs, and what of its forward pass is computed twice. The
 // data-parallel size is in the batch_plan alone.
 
+#include <gpuplan/detail/integer.hpp>
 #include <gpuplan/result.hpp>
 
 #include <cstdint>
@@ -452,19 +453,21 @@ namespace detail {
 constexpr failure flaw_of_micro_batches(const parallelism& layout, std::int64_t accumulation) {
   const micro_batch_rule taken = micro_batches_of(layout);
   const named_fact there{fact::accumulation, accumulation};
-  if (accumulation % taken.multiple_of != 0)
-    return failure(errc::not_a_multiple,
-                   there,
-                   layout.virtual_pipeline > 1
-                       ? named_fact{fact::pipeline_parallel, taken.multiple_of}
-                       : named_fact{fact::at_least, taken.multiple_of});
-  if (accumulation < taken.least)
+  const named_fact schedule{fact::schedule, layout.schedule};
+  const std::int64_t least = ceil_div(taken.least, taken.multiple_of) * taken.multiple_of;
+  if (layout.schedule != pipeline_schedule::one_f_one_b && accumulation < least)
     return failure(errc::no_such_code,
                    {there,
-                    {fact::schedule, layout.schedule},
+                    schedule,
                     {fact::pipeline_parallel, layout.pipeline_parallel},
-                    {fact::at_least, taken.least}});
-  return {};
+                    {fact::at_least, least}});
+  if (accumulation % taken.multiple_of == 0) return {};
+  if (layout.schedule == pipeline_schedule::one_f_one_b)
+    return failure(
+        errc::not_a_multiple, there, named_fact{fact::pipeline_parallel, taken.multiple_of});
+  const std::int64_t below = accumulation / taken.multiple_of * taken.multiple_of;
+  return failure(errc::no_such_code,
+                 {there, schedule, {fact::takes, below}, {fact::takes, below + taken.multiple_of}});
 }
 
 }  // namespace detail
@@ -473,7 +476,7 @@ constexpr failure flaw_of_micro_batches(const parallelism& layout, std::int64_t 
 /// from 0 to 3, `shard_group` from 0 to 2^20, chunks are as many as the schedule goes through (any
 /// by 1F1B, two where it folds, which states no stage's layers, else one), stages are even where it
 /// runs both ways, and the rules of `split` do not contradict each other or the number of chunks.
-/// Errors: `not_positive`, `out_of_bounds`, `no_such_code`, `not_a_multiple`.
+/// Errors: `not_positive`, `out_of_bounds`, `no_such_code`.
 [[nodiscard]] constexpr result<parallelism> validate(const parallelism& layout) {
   const std::int64_t most = std::int64_t{1} << 20;
   for (const named_fact degree : {named_fact{fact::tensor_parallel, layout.tensor_parallel},
@@ -506,8 +509,10 @@ constexpr failure flaw_of_micro_batches(const parallelism& layout, std::int64_t 
         errc::no_such_code,
         {{fact::virtual_pipeline, layout.virtual_pipeline}, schedule, {fact::takes, chunks}});
   if (by.runs_both_ways && layout.pipeline_parallel % 2 != 0)
-    return failure(errc::not_a_multiple,
-                   {{fact::pipeline_parallel, layout.pipeline_parallel}, {fact::at_least, 2}});
+    return failure(errc::no_such_code,
+                   {{fact::pipeline_parallel, layout.pipeline_parallel},
+                    schedule,
+                    {fact::takes, layout.pipeline_parallel + 1}});
   if (by.folds && layout.split.states_ends())
     return failure(errc::no_such_code,
                    {{fact::first_stage_layers, layout.split.first_stage_layers},

@@ -334,14 +334,14 @@ void add_model_options(CLI::App& app, arguments& to) {
   add_words<reference_model>(app,
                              "--reference",
                              "What dpo compares with: a model of its own, the model without its "
-                             "adapters (the default beside these), or precomputed numbers; of grpo "
-                             "none (the default, beta 0) or either model",
+                             "adapters (the default where there are adapters), or precomputed "
+                             "numbers; of grpo none (the default, beta 0) or either model",
                              references,
                              [&to](const auto& is) { to.reference = is; })
       ->group(group);
   app.add_option("--scored-tokens",
                  to.setup.scored_tokens,
-                 "Of a sample those whose log-probabilities sft, dpo and grpo compute: its "
+                 "Tokens of a sample whose log-probabilities sft, dpo and grpo compute: its "
                  "completions' (default: all but the first of a sequence)")
       ->group(group)
       ->type_name("N")
@@ -351,10 +351,11 @@ void add_model_options(CLI::App& app, arguments& to) {
                "Another engine generates for grpo, as vLLM: its log-probabilities come with the "
                "batch")
       ->group(group);
-  app.add_option("--inference-memory",
-                 to.setup.inference_bytes,
-                 "What such an engine holds of each GPU while a step runs: vLLM's "
-                 "gpu_memory_utilization times the GPU's memory, or what it keeps asleep")
+  app.add_option(
+         "--inference-memory",
+         to.setup.inference_bytes,
+         "What vLLM or another engine that generates holds of each GPU while a step runs: vLLM's "
+         "gpu_memory_utilization times the GPU's memory, or what it keeps asleep")
       ->transform(guides::byte_count(0, std::int64_t{1} << 50))
       ->group(group)
       ->type_name("SIZE");
@@ -532,9 +533,10 @@ void add_setup_options(CLI::App& app, arguments& to) {
   add_schedule_option(app,
                       "In which order stages pass micro-batches (default: 1f1b; interleaved where "
                       "there are chunks)",
-                      [&layout](pipeline_schedule is) {
+                      [&layout, &app](pipeline_schedule is) {
                         layout.schedule = is;
-                        if (traits_of(is).folds) layout.virtual_pipeline = 2;
+                        if (traits_of(is).folds && app.count("--virtual-pipeline") == 0)
+                          layout.virtual_pipeline = 2;
                       })
       ->group(group);
   add_degree(

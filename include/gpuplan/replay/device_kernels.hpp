@@ -31,8 +31,9 @@ inline constexpr kernel_shares ampere = [] {
   found.scatter = 0.12;
   return found;
 }();
-/// B200, GB200 and B300: products of bf16 reach 1745 to 1822 TFLOP/s at the best of many shapes
-/// (stas00/ml-engineering), of which an H100's by these numbers are 0.92; attention forward 374 by
+/// B200, GB200 and B300: the best of many shapes of products of bf16 is 1745, 1822 and 1769 TFLOP/s
+/// (stas00/ml-engineering), 0.73 to 0.79 of their peaks. An H100's products are 0.92 of its best by
+/// the numbers above; as much of these is 0.67 to 0.72. Attention forward is 374 TFLOP/s by
 /// flash-attention 2, which has no instructions of theirs, and the backward in proportion. Their
 /// limit is in these, and nothing else was measured.
 inline constexpr kernel_shares blackwell = [] {

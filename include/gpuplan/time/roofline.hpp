@@ -45,9 +45,8 @@ struct sample_loader {
 /// each other as their schedule has it (time/pipeline.hpp); an optimizer on the host is bound by
 /// the host's memory and PCIe (`host_step_seconds`), as a part `optimizer`. Of 892 steps that
 /// others published it is off by 2.5 to 10 % in the mean of a source and 1.1 to 7 % in the median,
-/// and by up to 25 % in the mean where a source is left out of the fit; stacks that nobody timed
-/// were 8 to 40 % slower
-/// (`step_range`). Valid for devices and frameworks with values of their own
+/// and where nobody timed a source's software, by 3 to 18 %, nanotron's by 40; such stacks were 8
+/// to 40 % slower (`step_range`). Valid for devices and frameworks with values of their own
 /// (catalog/device_efficiencies.hpp, `framework::costs`).
 struct roofline_time {
   training_setup setup{};
@@ -248,9 +247,9 @@ constexpr failure flaw_of_rates(const roofline_time& model) {
   return model;
 }
 
-/// The plan where it is valid, its ranks are no more than the cluster's devices, and it interleaves
-/// micro-batches in groups of stages. Errors: those of the plan; `overflow`, `out_of_bounds` of
-/// devices, `no_such_code`.
+/// The plan where it is valid, its ranks are no more than the cluster's devices, and it has as many
+/// micro-batches as the schedule takes (`micro_batches_of`). Errors: those of the plan; `overflow`,
+/// `out_of_bounds` of devices, `not_a_multiple`, `no_such_code`.
 [[nodiscard]] constexpr result<batch_plan> validate(const roofline_time& model,
                                                     const batch_plan& plan) {
   if (const auto valid = validate(plan); !valid) return valid.why();

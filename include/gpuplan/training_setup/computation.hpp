@@ -45,7 +45,9 @@ constexpr failure flaw_of_fused_loss(const training_setup& setup) {
   const number_format read =
       setup.framework.engine.is->gathers_weights ? formats.compute : formats.weights;
   if (by_kernels.cut_cross_entropy && read != number_format::bf16 && read != number_format::fp16)
-    return without_code({{fact::precision_weights, read},
+    return without_code({{setup.framework.engine.is->gathers_weights ? fact::precision_compute
+                                                                     : fact::precision_weights,
+                          read},
                          liger,
                          {fact::takes, number_format::bf16},
                          {fact::takes, number_format::fp16}});

@@ -244,15 +244,16 @@ inline void read_trl(settings_reader& from, training_config& to) {
   if (packs && !says(to.padding_free, true))
     to.padding_free = from.text("packing_strategy") != "wrapped";
   doubt_flags(from, {"activation_offloading", "use_liger_loss"});
-  const bool is_policy = from.find("num_generations") != nullptr;
+  const bool is_policy =
+      from.find("num_generations") != nullptr || from.find("use_vllm") != nullptr;
   for (const char* key : {"num_generations", "max_completion_length", "use_vllm"})
-    if (from.find(key, true) != nullptr)
+    if (is_policy && from.find(key, true) != nullptr)
       from.remark_on(
           kind::doubtful,
           key,
           "belongs to GRPOTrainer; the estimate is of one model and one answer; "
           "--objective grpo of gpuplan memory has its steps, --scored-tokens the longest "
-          "completion, --inference-memory what vLLM holds");
+          "completion, --generates-apart and --inference-memory an engine such as vLLM beside it");
   for (const char* key : {"beta", "precompute_ref_log_probs", "sync_ref_model"})
     if (from.find(key, true) != nullptr && !is_policy)
       from.remark_on(kind::doubtful,
