@@ -43,7 +43,7 @@ struct cluster {
   known<duration> hop_between{};  // of one step of a collective from node to node, likewise
   known<dated_price> price_per_gpu{};
   known<range<duration>> time_in_queue{};  // from submission to start
-  known<power> power_per_gpu{};            // with its share of host and cooling: see total_power
+  known<power> power_per_gpu{};            // with its share of the host: see total_power
 };
 
 /// The cluster itself where it has a node with a GPU and what is known of it makes sense. Errors:
@@ -145,8 +145,8 @@ struct cluster {
   return total_gpus(given) * *each;
 }
 
-/// What all GPUs draw at most: `power_per_gpu` where it is stated, else their TDP, without host and
-/// cooling. Errors: `not_known`, `not_finite`.
+/// What all GPUs draw at most: `power_per_gpu` where it is stated, else their TDP, without the
+/// host; cooling is in neither. Errors: `not_known`, `not_finite`.
 [[nodiscard]] constexpr result<power> total_power(const cluster& given) {
   const known<power> each = given.power_per_gpu ? given.power_per_gpu : given.gpu.tdp;
   if (!each) return failure(errc::not_known).about(fact::power_per_gpu);

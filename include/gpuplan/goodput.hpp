@@ -371,7 +371,7 @@ struct run_times {
 namespace detail {
 
 // Beyond the ninth of ten the normal distribution has so many deviations.
-inline constexpr double deviations_of_tenth = 1.2815515655446004;
+inline constexpr double deviations_of_tenth = normal_quantile(0.9);
 
 // A factor of a distribution whose logarithm is normal on either side of 1.
 constexpr double factor_at(range<double> factor, double deviations) {

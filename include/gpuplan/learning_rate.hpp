@@ -64,10 +64,11 @@ namespace detail {
   return {sqrt(r.low()), sqrt(r.high())};
 }
 
-// beta at k times the batch.
+// beta at k times the batch; an optimizer without the average has none there either.
 [[nodiscard]] constexpr result<range<double>> grown_beta(double beta, range<double> k, fact name) {
   if (const failure why = check_between(beta, 0, 1, name); failed(why)) return why;
   if (beta == 1) return about_range(errc::out_of_bounds, beta, name);
+  if (beta == 0) return range<double>(0.0);
   const range<double> grown = 1.0 - k * (1 - beta);
   if (grown.low() <= 0) return about_range(errc::batch_too_far_for_adam, grown, name);
   return grown;
@@ -118,7 +119,8 @@ struct adam_settings {
 /// `lr * sqrt(k)`, `beta -> 1 - k (1 - beta)` for both betas, and `epsilon / sqrt(k)` (Malladi et
 /// al. 2022, arXiv:2205.10287). The betas given belong to the tuned batch; the defaults are those
 /// of Kingma and Ba 2015 and of PyTorch. Valid where the noise of the gradient outweighs the
-/// gradient, and while `k (1 - beta) < 1`: with beta1 = 0.9, up to below ten times the batch.
+/// gradient, and while `k (1 - beta) < 1`: with beta1 = 0.9, up to below ten times the batch. A
+/// beta of 0 stays 0.
 struct adam_sde_rule {
   double beta1 = 0.9;
   double beta2 = 0.999;

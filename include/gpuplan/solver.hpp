@@ -95,7 +95,7 @@ struct samples_per_gpu {
 /// The largest micro-batch that fits: the largest for which `required(plan) <= gpu` holds, found by
 /// doubling and bisection, and not by dividing the memory that is left, which rounding makes
 /// disagree. `plan` gives the other parts; its micro-batch is not read. Errors:
-/// `exceeds_gpu_memory` where not even one sample fits; `out_of_bounds` where more than 2^40 do, so
+/// `exceeds_gpu_memory` where not even one sample fits; `out_of_bounds` where 2^40 and more do, so
 /// that memory does not bound the micro-batch.
 template <memory_model Model>
 [[nodiscard]] constexpr result<std::int64_t> max_micro_batch(memory_budget gpu,
@@ -301,9 +301,19 @@ template <memory_model Model>
                    named_fact{fact::nearest_above, data_parallel});
   const std::int64_t larger = detail::ceil_div(effective_batch, data_parallel);
   const std::int64_t smaller = effective_batch / data_parallel;
-  const std::int64_t accumulation = most ? detail::ceil_div(larger, *most) : 1;
-  const batch_plan fullest{detail::ceil_div(larger, accumulation), data_parallel, accumulation};
-  if (const auto fitting = check(fullest, gpu, model); !fitting) return fitting.why();
+  std::int64_t accumulation = most ? detail::ceil_div(larger, *most) : 1;
+  batch_plan fullest{};
+  // A model may need more where it accumulates.
+  for (;;) {
+    fullest = {detail::ceil_div(larger, accumulation), data_parallel, accumulation};
+    const auto fitting = check(fullest, gpu, model);
+    if (fitting) break;
+    const auto fewer =
+        max_micro_batch(gpu, model, {.data_parallel = data_parallel, .accumulation = accumulation});
+    if (fullest.micro_batch == 1 || !fewer) return fitting.why();
+    const std::int64_t next = detail::ceil_div(larger, *fewer);
+    accumulation = next > accumulation ? next : accumulation + 1;
+  }
   return uneven_batch{.effective_batch = effective_batch,
                       .data_parallel = data_parallel,
                       .micro_batch = fullest.micro_batch,

@@ -67,4 +67,6 @@ TEST_CASE("what was measured stands beside the data sheet") {
   CHECK(has(gpus_listed({"--measured", broken.name()}).err, "--measured "));
   CHECK(gpus_listed({"--measured", broken.name()}).status == 2);
   CHECK(gpus_listed({"4090,a6000", "--measured", GPUPLAN_MEASURED_DEVICE}).status == 2);
+  CHECK(has(gpus_listed({"4090", "--measured", GPUPLAN_MEASURED_DEVICE}).err, "not of rtx_4090"));
+  CHECK(gpus_listed({"--systems", "--measured", GPUPLAN_MEASURED_DEVICE}).status == 2);
 }

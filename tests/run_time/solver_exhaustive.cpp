@@ -179,3 +179,26 @@ TEST_CASE("an uneven batch has the fewest accumulations, and then the smallest m
               target);
       }
 }
+
+TEST_CASE("likewise where accumulation takes memory") {
+  for (std::int64_t target = 1; target <= 60; ++target)
+    for (std::int64_t gpus = 1; gpus <= 4; ++gpus)
+      for (int budget = 1; budget <= 24; ++budget)
+        for (const double sum : {1.0, 2.0, 5.0}) {
+          const memory_of_sums memory{sum};
+          const bytes gpu = bytes::from_value(budget);
+          const std::int64_t share = (target + gpus - 1) / gpus;
+          batch_plan fewest{.micro_batch = 0};
+          for (std::int64_t accumulation = 1; accumulation <= share; ++accumulation) {
+            const batch_plan plan{(share + accumulation - 1) / accumulation, gpus, accumulation};
+            if (memory.required(plan) > gpu) continue;
+            fewest = plan;
+            break;
+          }
+          const auto found = solve_uneven_batch(target, gpus, gpu, memory);
+          REQUIRE(static_cast<bool>(found) == (target >= gpus && fewest.micro_batch > 0));
+          if (!found) continue;
+          CHECK(found->accumulation == fewest.accumulation);
+          CHECK(found->micro_batch == fewest.micro_batch);
+        }
+}

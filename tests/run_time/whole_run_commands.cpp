@@ -185,6 +185,45 @@ TEST_CASE("phases that say too little, or what is none, are refused with the pha
   CHECK(has(refusal_of("run", measured + words{"--evaluation", "1m"}), "--evaluate-every"));
 }
 
+TEST_CASE("packed samples of a phase fill as many sequences as of a run") {
+  const words packed =
+      of_32 + words{"--sequence-length", "4096", "--packing", "--average-tokens", "400"};
+  const json whole = rows_of("run", packed + words{"--samples", "1e6"})[0];
+  const json phase = rows_of("run", packed + words{"--phase", "samples=1000000"})[0];
+  CHECK(phase["steps"] == whole["steps"]);
+  CHECK(phase["steps"] == (97'657 + 63) / 64);
+  // The samples of a ramp are sequences already.
+  const words gpt2{"gpt2",
+                   "--gpu",
+                   "4090",
+                   "--gpus",
+                   "8",
+                   "--batch",
+                   "64",
+                   "--sequence-length",
+                   "1024",
+                   "--packing",
+                   "--average-tokens",
+                   "100",
+                   "--failures",
+                   "none",
+                   "--samples",
+                   "1e6"};
+  const json ramped = rows_of("run", gpt2 + words{"--batch-ramp", "32:32:6400"})[0];
+  CHECK(ramped["steps"] == 200 + (97'657 - 6'400 + 63) / 64);
+}
+
+TEST_CASE("what a budget buys is less where there are evaluations") {
+  const auto steps_of = [](const words& more) {
+    return rows_of("run", of_32 + words{"--budget", "1000", "--price", "1"} + more)[0]["steps"]
+        .get<double>();
+  };
+  const double alone = steps_of({});
+  // a step of 10 s, and an evaluation as long as a hundred of them behind each hundredth
+  const words evaluated{"--evaluate-every", "100", "--evaluation", "1000s"};
+  CHECK(steps_of(evaluated) / alone == doctest::Approx(0.5).epsilon(0.01));
+}
+
 TEST_CASE("a run in windows ends when the calendar says") {
   const json row = rows_of("run",
                            measured + words{"--windows",

@@ -182,6 +182,8 @@ TEST_CASE("Adam by its stochastic differential equation") {
   STATIC_CHECK(near(adam_sde_rule{}.settings({1e-3, 64}, 16)->beta1.low(), 0.975));
   STATIC_CHECK(near(adam_sde_rule{}.settings({1e-3, 64}, 64)->beta1.low(), 0.9));
   STATIC_CHECK(betas_keep_the_memory_in_samples());
+  // Without a first moment there is none at any batch.
+  STATIC_CHECK(adam_sde_rule{.beta1 = 0}.settings({1e-3, 64}, 256)->beta1 == range(0.0));
 }
 
 TEST_CASE("Adam's rule ends where a beta would reach zero") {

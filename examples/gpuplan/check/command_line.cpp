@@ -55,12 +55,11 @@ cluster cluster_of(const request& asked,
   std::int64_t in_node = asked.gpus_per_node;
   if (in_node == 0) in_node = setups::gpus_per_node_of(said);
   if (in_node == 0) in_node = runs::usual_gpus_per_node;
-  cluster on{
-      .gpu = gpu, .nodes = 1, .gpus_per_node = gpus, .between_nodes = asked.network_GBps * 1_GBps};
-  if (gpus > in_node && gpus % in_node == 0) {
-    on.nodes = gpus / in_node;
-    on.gpus_per_node = in_node;
-  }
+  cluster on{.gpu = gpu,
+             .nodes = 1,
+             .gpus_per_node = in_node,
+             .between_nodes = asked.network_GBps * 1_GBps};
+  runs::set_total(on, gpus);
   return on;
 }
 

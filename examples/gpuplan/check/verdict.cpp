@@ -10,6 +10,7 @@
 #include <gpuplan/time/roofline.hpp>
 #include <gpuplan/time/stack_range.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -79,7 +80,8 @@ void find_better(const io::configured_training& training,
                        .effective_batch = {training.plan.effective_batch()},
                        .space = {.gpus = range<std::int64_t>{gpus, gpus},
                                  .recompute = training.setup.recompute_layers == 0,
-                                 .micro_batch = {1, 64}}};
+                                 .micro_batch = up_to(std::clamp<std::int64_t>(
+                                     training.plan.effective_batch(), 1, 1024))}};
   if (divides) {
     request.space.tensor_parallel = up_to(gpus);
     request.space.pipeline_parallel = up_to(gpus);

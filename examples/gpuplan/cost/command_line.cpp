@@ -33,6 +33,7 @@ using namespace gpuplan;
 namespace io = gpuplan::io;
 using guides::bad_request;
 using io::cell;
+using setups::checked;
 
 constexpr const char* about =
     "What a run takes: hours, GPU-hours, money, energy and CO2; of several runs which are worth\n"
@@ -68,12 +69,6 @@ struct run {
   range<double> by_stack{1};  // of `costs`, as factors
   std::string note{};
 };
-
-template <class Answer>
-const Answer& checked(const result<Answer>& answer) {
-  if (!answer) throw bad_request(setups::sentence_of(answer.why()), answer.why());
-  return *answer;
-}
 
 class answer {
  public:
@@ -205,7 +200,7 @@ class answer {
     if (timed_.checkpoint)
       table.title += " of " +
                      setups::readable_bytes(static_cast<std::int64_t>(timed_.checkpoint->value())) +
-                     " each: weights and what the optimizer keeps";
+                     runs::parts_of_checkpoint(asked_.timed, timed_.on.front());
     table.columns = {{.name = "gpu"},
                      {.name = "gpus", .align = io::alignment::right},
                      {.name = "what"},

@@ -351,6 +351,9 @@ std::string answer_to(const request& asked, const guides::output& as) {
   if (gpus.size() > 1)
     throw guides::bad_request("--measured holds one device; " + std::to_string(gpus.size()) +
                               " are named");
+  if (*by.id != '\0' && gpus.front().id != std::string_view(by.id))
+    throw guides::bad_request("--measured " + io::printable(asked.measured_file) + " is of " +
+                              io::printable(by.id) + ", not of " + gpus.front().id);
   return guides::render(measured(gpus.front(), by), as);
 }
 
@@ -358,27 +361,30 @@ std::string answer_to(const request& asked, const guides::output& as) {
 
 guides::program command() {
   const auto asked = std::make_shared<request>();
-  return {
-      .name = "gpuplan gpus",
-      .about = about,
-      .examples = examples,
-      .add =
-          [=](CLI::App& app) {
-            CLI::Option* const names =
-                app.add_option("NAME",
-                               asked->names,
-                               "Devices, as people write them, with commas between them, or auto")
-                    ->delimiter(',')
-                    ->type_name("");
-            app.add_flag(
-                   "--systems", asked->systems, "Nodes by name instead: of makers and of clouds")
-                ->excludes(names);
-            app.add_option("--measured",
-                           asked->measured_file,
-                           "What measure_gpu wrote of a device, held against its data sheet")
-                ->type_name("FILE");
-          },
-      .make = [=](const guides::output& as) { return answer_to(*asked, as); }};
+  return {.name = "gpuplan gpus",
+          .about = about,
+          .examples = examples,
+          .add =
+              [=](CLI::App& app) {
+                CLI::Option* const names =
+                    app.add_option(
+                           "NAME",
+                           asked->names,
+                           "Devices, as people write them, with commas between them, or auto")
+                        ->delimiter(',')
+                        ->type_name("");
+                CLI::Option* const systems =
+                    app.add_flag("--systems",
+                                 asked->systems,
+                                 "Nodes by name instead: of makers and of clouds")
+                        ->excludes(names);
+                app.add_option("--measured",
+                               asked->measured_file,
+                               "What measure_gpu wrote of a device, held against its data sheet")
+                    ->type_name("FILE")
+                    ->excludes(systems);
+              },
+          .make = [=](const guides::output& as) { return answer_to(*asked, as); }};
 }
 
 }  // namespace list_gpus

@@ -98,7 +98,9 @@ struct answer {
 
 // What a person does about a batch that is too far for Adam's equation.
 std::string too_far(const request& asked) {
-  const double most = std::max(1 - asked.beta1, 1 - asked.beta2);
+  double most = 0;
+  for (const double beta : {asked.beta1, asked.beta2})
+    if (beta > 0) most = std::max(most, 1 - beta);
   auto batch =
       static_cast<std::int64_t>(static_cast<double>(asked.tuned.effective_batch) / most) + 1;
   const adam_sde_rule rule{asked.beta1, asked.beta2, asked.epsilon};

@@ -70,8 +70,9 @@ void look_at_schedule(findings& to) {
 }
 
 void mark_front(std::vector<counted_plan>& counts) {
-  const auto price_of = [](const planned_run& run) {
-    return run.cost ? in(*run.cost, 1_usd) : in(run.gpu_time, 1_h);
+  const bool have_costs = have_all_costs(counts);
+  const auto price_of = [have_costs](const planned_run& run) {
+    return have_costs ? in(*run.cost, 1_usd) : in(run.gpu_time, 1_h);
   };
   for (counted_plan& one : counts) {
     if (!one.is.run) continue;
@@ -115,6 +116,12 @@ void count_gpus(findings& to, const searches& search, std::size_t questions) {
 }
 
 }  // namespace
+
+bool have_all_costs(const std::vector<counted_plan>& counts) {
+  return std::all_of(counts.begin(), counts.end(), [](const counted_plan& one) {
+    return !one.is.run || one.is.run->cost;
+  });
+}
 
 findings find(const plan_program::arguments& given, plan_goal goal, int plans) {
   findings found{.asked = request_of(given), .fragmentation = given.fragmentation / 100};

@@ -27,6 +27,9 @@ struct counted_plan {
   bool is_on_front = false;  // no other run is shorter and costs less
 };
 
+/// Whether all of these runs have a cost: else GPU-hours stand in its place.
+[[nodiscard]] bool have_all_costs(const std::vector<counted_plan>& counts);
+
 struct findings {
   plan_program::named_request asked{};
   double fragmentation = 0;  // of the peak

@@ -204,7 +204,7 @@ std::string label_of(const counted_plan& one, bool has_kinds) {
 }
 
 picture money_picture(const findings& of) {
-  const bool has_money = static_cast<bool>(of.counts.front().is.run->cost);
+  const bool has_money = have_all_costs(of.counts);
   io::point_chart chart{.title = has_money ? "Hours against money" : "Hours against GPU-hours",
                         .subtitle =
                             "The best plan on each number of GPUs; what is on the line is "
@@ -217,7 +217,7 @@ picture money_picture(const findings& of) {
   const bool has_kinds = !of.asked.request.others.empty();
   for (const counted_plan& one : of.counts) {
     const planned_run& run = *one.is.run;
-    const double cost = has_money && run.cost ? in(*run.cost, 1_usd) : in(run.gpu_time, 1_h);
+    const double cost = has_money ? in(*run.cost, 1_usd) : in(run.gpu_time, 1_h);
     const std::string gpus = setups::grouped(one.gpus) + " x " + one.gpu;
     (one.is_on_front ? front : others)
         .points.push_back({in(run.time, 1_h),

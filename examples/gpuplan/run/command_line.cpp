@@ -139,17 +139,13 @@ class answer {
       throw bad_request("--budget: how long phases are, they say; it is for a run of one kind");
     runs::timed_words one = asked.timed;
     one.run.samples = 1;
-    runs::timed_run timed = runs::timed_run_of(one, asked.phases);
+    runs::timed_run timed = runs::timed_run_of(one);
     const std::string length = runs::in_words(one.run);
     timed.what = "what " + io::printable(asked.budget) + " buys, " + io::decimal(asked.sure, -1) +
                  " % sure" + timed.what.substr(length.size());
     return timed;
   }
 
-  [[nodiscard]] bool has_adapters() const {
-    const auto& stated = runs_.front().of.stated;
-    return stated && stated->named.setup.trains.what == training::adapters;
-  }
   [[nodiscard]] bool saves() const {
     for (const run& one : runs_)
       if (one.save_every > 0) return true;
@@ -329,9 +325,7 @@ class answer {
     if (timed_.checkpoint)
       table.title += " of " +
                      setups::readable_bytes(static_cast<std::int64_t>(timed_.checkpoint->value())) +
-                     (asked_.timed.checkpoint > 0 ? ""
-                      : has_adapters()            ? ": adapters and what the optimizer keeps"
-                                                  : ": weights and what the optimizer keeps");
+                     runs::parts_of_checkpoint(asked_.timed, runs_.front().of);
     table.columns = {{.name = "gpu"},
                      {.name = "gpus", .align = io::alignment::right},
                      {.name = "every steps", .align = io::alignment::right}};

@@ -123,7 +123,7 @@ class simulation {
     known<duration> of_node = one.on.reclaimed;
     if (asked_.reclaimed > 0) of_node = asked_.reclaimed * 1_h;
     if (!of_node) return {};
-    return *of_node / static_cast<double>(one.on.on.nodes + asked_.spares);
+    return *of_node / static_cast<double>(one.on.on.nodes);
   }
 
   // How a checkpoint holds training up, and how long it is written beside it.
@@ -405,6 +405,17 @@ run run_within_budget(const request& asked,
     runs::timed_step longer = one;
     longer.steps = steps;
     longer.tokens = static_cast<double>(steps) * tokens_of_step;
+    if (asked.phases.evaluate_every > 0) {
+      longer.phases = {{.steps = steps,
+                        .effective_batch = one.batch,
+                        .sequence_length = std::max<std::int64_t>(1, one.tokens_of_sample),
+                        .step = one.step}};
+      const phases_total total = checked(
+          total_of(longer.phases,
+                   {.every = asked.phases.evaluate_every, .time = asked.phases.evaluation * 1_s}));
+      longer.evaluating = total.evaluating;
+      longer.step = total.time() / static_cast<double>(steps);
+    }
     return simulated.of(longer);
   };
   const auto is_within = [&](const run& by) { return spent(by, given.what) <= given.amount; };

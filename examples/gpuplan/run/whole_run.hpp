@@ -19,11 +19,7 @@
 
 namespace run_program {
 
-template <class Answer>
-const Answer& checked(const gpuplan::result<Answer>& answer) {
-  if (!answer) throw guides::bad_request(setups::sentence_of(answer.why()));
-  return *answer;
-}
+using setups::checked;
 
 /// How often such a cluster fails, and what is not known of it.
 struct failure_rate {

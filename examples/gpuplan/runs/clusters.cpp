@@ -99,24 +99,6 @@ std::vector<std::shared_ptr<const io::stated_cluster>> stated_in_file(const clus
   return chosen;
 }
 
-// Whole nodes, or a part of one.
-void set_total(cluster& on, std::int64_t gpus) {
-  const std::int64_t in_node = on.gpus_per_node;
-  if (gpus <= in_node) {
-    on.nodes = 1;
-    on.gpus_per_node = gpus;
-    return;
-  }
-  if (gpus % in_node != 0) {
-    const std::int64_t fewer = gpus - gpus % in_node;
-    throw bad_request("--gpus " + std::to_string(gpus) + ": nodes have " + std::to_string(in_node) +
-                      " GPUs, so " + std::to_string(fewer) + " or " +
-                      std::to_string(fewer + in_node) +
-                      " are taken; --gpus-per-node says how many others have");
-  }
-  on.nodes = gpus / in_node;
-}
-
 catalog::node_system system_named(const std::string& option, const std::string& name) {
   const auto found = catalog::find_system(name);
   if (!found)
@@ -212,13 +194,30 @@ named_cluster made_of(const cluster_words& given,
 
 }  // namespace
 
+void set_total(cluster& on, std::int64_t gpus) {
+  const std::int64_t in_node = on.gpus_per_node;
+  if (gpus <= in_node) {
+    on.nodes = 1;
+    on.gpus_per_node = gpus;
+    return;
+  }
+  if (gpus % in_node != 0) {
+    const std::int64_t fewer = gpus - gpus % in_node;
+    throw bad_request("--gpus " + std::to_string(gpus) + ": nodes have " + std::to_string(in_node) +
+                      " GPUs, so " + std::to_string(fewer) + " or " +
+                      std::to_string(fewer + in_node) +
+                      " are taken; --gpus-per-node says how many others have");
+  }
+  on.nodes = gpus / in_node;
+}
+
 void add_cost_options(CLI::App& app, cluster_words& to) {
   add_list(app, "--price", to.price, guides::sum_of_dollars(0, 1e6), "Dollars for a GPU and hour");
   add_list(app,
            "--power",
            to.power,
            guides::finite_number(1, 1e5),
-           "Watts of a GPU with its share of host and cooling (default: of its TDP, without)");
+           "Watts of a GPU with its share of the host (default: of its TDP, without)");
   add_carbon_option(app, to);
   app.add_option("--prices",
                  to.file,

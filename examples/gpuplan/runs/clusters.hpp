@@ -76,6 +76,10 @@ struct named_cluster {
 [[nodiscard]] named_cluster cluster_of(const cluster_words& given,
                                        const cluster_defaults& otherwise);
 
+/// So many GPUs in nodes of as many as the cluster's: whole nodes, or a part of one. Throws
+/// `guides::bad_request` with the nearest that are.
+void set_total(gpuplan::cluster& on, std::int64_t gpus);
+
 /// "16 x h100_sxm5_80gb", or with its name "lab: 16 x rtx_a6000".
 [[nodiscard]] std::string in_words(const gpuplan::cluster& on);
 

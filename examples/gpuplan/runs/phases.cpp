@@ -68,7 +68,8 @@ void set_layout(setups::arguments& to, const std::string& key, const std::string
 
 timed_words words_of_phase(timed_words given, const std::string& text) {
   const auto whole = [](std::int64_t most) { return guides::whole_number(1, most); };
-  given.run = {};
+  given.run.tokens = 0;
+  given.run.samples = given.run.epochs = 0;
   for (std::size_t at = 0; at <= text.size();) {
     const std::size_t end = std::min(text.find(',', at), text.size());
     const std::string word = text.substr(at, end - at);
@@ -199,9 +200,11 @@ timed_run timed_run_of(const timed_words& given, const phase_words& phases) {
     at += ", ";
   }
   if (words.empty()) each.push_back(timed_run_of(given));
+  timed_words of_all = given;
+  if (!phases.ramp.empty()) of_all.run = {};  // whose samples are sequences
   for (const std::string& text : words) {
     try {
-      each.push_back(timed_run_of(words_of_phase(given, text)));
+      each.push_back(timed_run_of(words_of_phase(of_all, text)));
     } catch (const bad_request& why) {
       throw bad_request(at + io::printable(text) + ": " + why.what());
     }

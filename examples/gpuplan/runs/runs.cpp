@@ -20,12 +20,7 @@ namespace {
 
 using namespace gpuplan;
 using guides::bad_request;
-
-template <class Answer>
-const Answer& checked(const result<Answer>& answer) {
-  if (!answer) throw bad_request(setups::sentence_of(answer.why()), answer.why());
-  return *answer;
-}
+using setups::checked;
 
 // Packing changes how many sequences samples are, and nothing else of a run.
 void check_packing(const run_words& given, const setups::arguments& stated) {
@@ -151,9 +146,10 @@ run_costs costs_of(const named_cluster& on,
   if (!draw && on.on.gpu.tdp) draw = share * *on.on.gpu.tdp;
   if (draw) run.energy = checked(energy_used(run.time, gpus, *draw));
   if (run.energy && on.carbon_g_per_kWh) {
-    const double kilograms = *on.carbon_g_per_kWh / 1000;
-    run.carbon_kg = range<double>{in(run.energy->low(), 1_kWh) * kilograms,
-                                  in(run.energy->high(), 1_kWh) * kilograms};
+    const auto carbon_of = [&](energy used) {
+      return checked(carbon_kg(used, *on.carbon_g_per_kWh));
+    };
+    run.carbon_kg = range<double>{carbon_of(run.energy->low()), carbon_of(run.energy->high())};
   }
   return run;
 }

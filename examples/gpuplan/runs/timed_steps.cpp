@@ -149,6 +149,13 @@ io::cell fits_cell(const timed_step& one) {
   return one.fits ? io::cell(*one.fits ? "yes" : "no") : io::cell();
 }
 
+std::string parts_of_checkpoint(const timed_words& given, const timed_step& one) {
+  if (given.checkpoint > 0) return "";
+  const bool adapts = one.stated && one.stated->named.setup.trains.what == training::adapters;
+  return adapts ? ": adapters and what the optimizer keeps"
+                : ": weights and what the optimizer keeps";
+}
+
 timed_run timed_run_of(const timed_words& given) {
   if (!run_of(given.run, given.stated.setup, 1).is_given())
     throw bad_request("how long is the run? --tokens N, or --samples N with --epochs N, says it");

@@ -62,6 +62,10 @@ struct timed_step {
 [[nodiscard]] gpuplan::io::cell micro_batch_cell(const timed_step& one);
 [[nodiscard]] gpuplan::io::cell fits_cell(const timed_step& one);
 
+/// What a checkpoint of such a step has in it: ": weights and what the optimizer keeps"; nothing
+/// where its size is stated.
+[[nodiscard]] std::string parts_of_checkpoint(const timed_words& given, const timed_step& one);
+
 /// The same run on each cluster.
 struct timed_run {
   std::vector<timed_step> on{};

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <string>
 
+#include "guides/front_end.hpp"
+
 namespace setups {
 
 inline constexpr double gibibyte = 1024.0 * 1024.0 * 1024.0;
@@ -19,5 +21,12 @@ inline constexpr double gibibyte = 1024.0 * 1024.0 * 1024.0;
 
 /// What the failure says, with its memory in GiB as all that is printed beside it.
 [[nodiscard]] std::string sentence_of(const gpuplan::failure& why);
+
+/// The answer. Throws `guides::bad_request` with that sentence where there is none.
+template <class Answer>
+const Answer& checked(const gpuplan::result<Answer>& answer) {
+  if (!answer) throw guides::bad_request(sentence_of(answer.why()), answer.why());
+  return *answer;
+}
 
 }  // namespace setups

@@ -93,10 +93,11 @@ function cannotStart(why) {
     "(exnref): take a newer browser. It says: " + why;
 }
 
-// Gives up what is being worked out.
+// Gives up what is being worked out, whose answers are null.
 function stop() {
   if (programs.waits.size === 0) return;
   programs.worker.terminate();
+  for (const answered of programs.waits.values()) answered(null);
   programs.waits.clear();
   start();
 }
@@ -213,6 +214,7 @@ function showFiles(to, asked) {
   const now = async () => {
     const words = asked.write(choice.value);
     const answer = await ask([...words, "--format", "html"], asked.files);
+    if (answer === null) return;
     made.replaceChildren(commandLine(words));
     const written = Object.entries(answer.files).filter(([name]) => name.startsWith("plan/"));
     for (const [name, text] of written)
@@ -327,7 +329,9 @@ window.onhashchange = () => {
 };
 
 async function fill(list, command, name) {
-  const {out} = await ask([command, "--format", "json"], {});
+  let made = null;
+  while (made === null) made = await ask([command, "--format", "json"], {}); // given up where the form changes
+  const {out} = made;
   $(list).append(...JSON.parse(out).answer.map(row => element("option", {value: row[name]})));
 }
 

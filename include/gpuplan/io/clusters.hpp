@@ -29,7 +29,7 @@ struct stated_cluster {
   known<bandwidth> inside_node{};         // of one GPU, each direction
   known<bandwidth> between_nodes{};       // of one node, each direction, all adapters together
   known<price> price_per_gpu{};           // and then the date on which it was true
-  known<power> power_per_gpu{};           // with its share of host and cooling
+  known<power> power_per_gpu{};           // with its share of the host
   known<double> carbon_g_per_kWh{};
   known<duration> reclaimed{};  // of a preemptible node, on average until it is taken back
   std::string date{};           // "2026-08-27"
@@ -180,7 +180,7 @@ class cluster_reader {
 ///     price_per_gpu_hour = 0.8     # dollars, and then
 ///     date = "2026-08-27"          # the day on which it was true
 ///     source = "our own account"
-///     power_W = 350                # of a GPU with its share of host and cooling
+///     power_W = 350                # of a GPU with its share of the host
 ///     carbon_g_per_kWh = 380       # of the grid's CO2
 ///     reclaimed_hours = 40         # of a preemptible node, on average until it is taken back
 ///

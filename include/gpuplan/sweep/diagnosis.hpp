@@ -36,8 +36,9 @@ struct sweep_diagnosis {
     return failure(errc::not_finite, named_fact{fact::memory_share, found.memory_share});
   found.loading_bound = row.data > thresholds.data_time || found.data_share > thresholds.data_share;
   found.under_utilised = row.gpu_utilisation < thresholds.utilisation.low();
+  const duration computed = row.forward + row.backward + row.optimizer;
   found.compute_bound =
-      !found.under_utilised && row.forward + row.backward + row.optimizer > row.data;
+      !found.under_utilised && computed > row.data && computed > row.communication;
   found.memory_head_room = row.memory < gpu.size() * thresholds.memory_share.low();
   found.memory_tight = row.memory > gpu.size() * thresholds.memory_share.high();
   return found;

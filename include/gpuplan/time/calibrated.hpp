@@ -81,6 +81,10 @@ inline constexpr double time_factors::*time_parts[time_part_count] = {&time_fact
       return failure(errc::not_finite, named_fact{fact::factors, value});
     if (value < 0) return failure(errc::negative, named_fact{fact::factors, value});
   }
+  if (model.stack)
+    for (const double logarithm : model.stack->logarithms)
+      if (!detail::is_finite(logarithm))
+        return failure(errc::not_finite, named_fact{fact::factors, logarithm});
   return model;
 }
 
@@ -91,9 +95,9 @@ inline constexpr double time_factors::*time_parts[time_part_count] = {&time_fact
 }
 
 /// The factors that timed parts give on the setup and cluster of `model`: of each what was timed
-/// over what the roofline says, and 1 of what was not. Exact for the micro-batch and degrees that
-/// they were timed with. Errors: those of the roofline and of the plan; `not_positive` or
-/// `not_finite` of a part.
+/// over what the roofline says, and 1 of what was not or takes no time there. Exact for the
+/// micro-batch and degrees that they were timed with. Errors: those of the roofline and of the
+/// plan; `not_positive` or `not_finite` of a part.
 [[nodiscard]] constexpr result<time_factors> calibrate(const roofline_time& model,
                                                        const timed_parts& timed) {
   if (const auto valid = validate(model); !valid) return valid.why();

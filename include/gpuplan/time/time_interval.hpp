@@ -3,7 +3,7 @@
 // A time that is not known for sure.
 
 #include <gpuplan/detail/chance.hpp>
-#include <gpuplan/detail/math.hpp>
+#include <gpuplan/result.hpp>
 #include <gpuplan/units.hpp>
 
 namespace gpuplan {
@@ -17,13 +17,12 @@ struct time_interval {
 
 namespace detail {
 
-// How many standard deviations on each side hold such a part of a normal distribution, within
-// 0.4 % (Winitzki's approximation of the inverse error function).
+// How many standard deviations on each side hold such a part of a normal distribution.
+// Precondition: between 0 and 1.
 constexpr double deviations_of(double coverage) {
-  const double a = 0.147;
-  const double log_rest = natural_log(1 - coverage * coverage);
-  const double first = 2 / (3.14159265358979 * a) + log_rest / 2;
-  return sqrt(2.0) * sqrt(sqrt(first * first - log_rest / a) - first);
+  if (!(coverage >= 0 && coverage < 1))
+    precondition_violated(failure(errc::out_of_bounds).about("coverage"));
+  return normal_quantile((1 + coverage) / 2);
 }
 
 }  // namespace detail
