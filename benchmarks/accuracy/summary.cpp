@@ -83,8 +83,10 @@ range_table count_ranges(const file_comparison& file, quantity what) {
     const double value = one.predicted.value->value();
     if (one.what == end(1)) lows[one.id] = value;
     if (one.what != end(2)) continue;
+    const auto low = lows.find(one.id);
+    if (low == lows.end()) continue;
     ++table.rows;
-    if (lows[one.id] <= one.measured.value() && one.measured.value() <= value) ++table.held;
+    if (low->second <= one.measured.value() && one.measured.value() <= value) ++table.held;
   }
   return table;
 }

@@ -164,6 +164,60 @@ TEST_CASE("what is left out has the default of its class") {
   CHECK(total(bert + R"(,"id2label":{"0":"a","1":"b","2":"c"}})") == 109'482'240 + 3 * 769);
 }
 
+// By AutoModelForCausalLM.from_config of transformers 5.23 (mT5's class of it), with the buffers of
+// routers: what these leave out differs from what other types take.
+TEST_CASE("defaults of classes are those of each class") {
+  const counted sparse[] = {
+      {R"({"model_type":"mistral","hidden_size":512,"intermediate_size":1024,"num_attention_heads":32,"num_hidden_layers":4,"vocab_size":1000})",
+       9'941'504},
+      {R"({"model_type":"mixtral","hidden_size":512,"intermediate_size":1024,"num_attention_heads":32,"num_hidden_layers":4,"vocab_size":1000,"num_local_experts":4,"num_experts_per_tok":2})",
+       28'824'064},
+      {R"({"model_type":"gemma2","hidden_size":512,"intermediate_size":1024,"num_attention_heads":32,"num_hidden_layers":4,"vocab_size":1000})",
+       44'560'896},
+      {R"({"model_type":"starcoder2","hidden_size":512,"intermediate_size":1024,"num_attention_heads":32,"num_hidden_layers":4,"vocab_size":1000})",
+       6'954'240},
+      {R"({"model_type":"gpt_oss","hidden_size":512,"intermediate_size":1024,"num_attention_heads":32,"num_hidden_layers":4,"vocab_size":1000,"num_local_experts":4,"num_experts_per_tok":2})",
+       36'743'824},
+      {R"({"model_type":"qwen2_moe","hidden_size":512,"intermediate_size":1024,"num_attention_heads":32,"num_hidden_layers":4,"vocab_size":1000,"num_experts":4,"shared_expert_intermediate_size":256,"moe_intermediate_size":128,"num_experts_per_tok":2})",
+       8'907'264},
+      {R"({"model_type":"qwen3","hidden_size":512,"intermediate_size":1024,"num_attention_heads":32,"num_hidden_layers":4,"vocab_size":1000})",
+       40'875'520},
+      {R"({"model_type":"qwen3_moe","hidden_size":512,"intermediate_size":1024,"num_attention_heads":32,"num_hidden_layers":4,"vocab_size":1000,"num_experts":4,"moe_intermediate_size":128,"num_experts_per_tok":2})",
+       6'541'952},
+      {R"({"model_type":"glm4_moe","hidden_size":512,"intermediate_size":1024,"num_attention_heads":32,"num_hidden_layers":4,"vocab_size":1000,"n_routed_experts":16,"moe_intermediate_size":128,"num_experts_per_tok":2})",
+       15'274'544},
+      {R"({"model_type":"deepseek_v2","hidden_size":512,"intermediate_size":1024,"num_attention_heads":32,"num_hidden_layers":4,"vocab_size":1000,"n_routed_experts":16,"kv_lora_rank":64,"qk_nope_head_dim":32,"qk_rope_head_dim":16,"v_head_dim":32,"moe_intermediate_size":128,"num_experts_per_tok":2})",
+       30'591'744},
+      {R"({"model_type":"deepseek_v3","hidden_size":512,"intermediate_size":1024,"num_attention_heads":32,"num_hidden_layers":4,"vocab_size":1000,"n_routed_experts":16,"kv_lora_rank":64,"qk_nope_head_dim":32,"qk_rope_head_dim":16,"v_head_dim":32,"moe_intermediate_size":128,"num_experts_per_tok":2})",
+       24'472'336},
+      {R"({"model_type":"glm4_moe_lite","hidden_size":512,"intermediate_size":1024,"num_attention_heads":32,"num_hidden_layers":4,"vocab_size":1000,"n_routed_experts":16,"kv_lora_rank":64,"qk_nope_head_dim":32,"qk_rope_head_dim":16,"v_head_dim":32,"moe_intermediate_size":128,"num_experts_per_tok":2})",
+       21'733'168},
+      {R"({"model_type":"solar_open","hidden_size":512,"intermediate_size":1024,"num_attention_heads":32,"num_hidden_layers":4,"vocab_size":1000,"n_routed_experts":16,"moe_intermediate_size":128,"num_experts_per_tok":2})",
+       35'402'304},
+      {R"({"model_type":"mt5","d_model":512,"d_ff":1024,"num_layers":4,"num_heads":8,"d_kv":64,"vocab_size":1000})",
+       25'689'600},
+  };
+  for (const counted& one : sparse) CHECK_MESSAGE(total(one.config) == one.parameters, one.config);
+  // Absent and null are two things.
+  const std::string mistral =
+      R"({"model_type":"mistral","hidden_size":512,"intermediate_size":1024,"vocab_size":1000,)"
+      R"("num_attention_heads":32,"num_hidden_layers":4,"num_key_value_heads":)";
+  CHECK(total(mistral + "null}") == total(mistral + "32}"));
+  CHECK(has(complaint(R"({"model_type":"deberta-v2","hidden_size":256,"num_hidden_layers":2,)"
+                      R"("num_attention_heads":4,"intermediate_size":512,"vocab_size":1000,)"
+                      R"("max_position_embeddings":512})"),
+            "relative_attention must be true"));
+}
+
+TEST_CASE("an activation that has no name here is named, and so is a stored quantisation") {
+  const auto unknown = [](const std::string& key, const std::string& value) {
+    return read_hugging_face_config(changed(key, value)).unknown_keys;
+  };
+  CHECK(unknown("hidden_act", R"("mish")") == std::vector<std::string>{"hidden_act"});
+  CHECK(unknown("quantization_config", R"({"quant_method":"bitsandbytes"})") ==
+        std::vector<std::string>{"quantization_config"});
+}
+
 TEST_CASE("a key that the reader does not know is named, and left out") {
   const auto read = read_hugging_face_config(changed("mamba_d_state", "16"));
   CHECK(read.unknown_keys == std::vector<std::string>{"mamba_d_state"});

@@ -1,6 +1,7 @@
 #include "runs/runs.hpp"
 
 #include <gpuplan/cost.hpp>
+#include <gpuplan/energy.hpp>
 #include <gpuplan/io/table.hpp>
 #include <gpuplan/result.hpp>
 #include <gpuplan/training_run.hpp>

@@ -19,6 +19,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace gpuplan::io {
@@ -148,10 +149,11 @@ inline void read_head(config_reader& from, const std::string& model_type, transf
     return refuse(malformed.about("its nesting"),
                   "it nests deeper than " + std::to_string(most_json_depth) +
                       " lists and objects, which no model's does");
-  const auto object = nlohmann::json::parse(text, nullptr, false);
+  auto object = nlohmann::json::parse(text, nullptr, false);
   if (object.is_discarded())
     return refuse(malformed, "this is not a JSON object: " + flaw_of_json(text));
   if (!object.is_object()) return refuse(malformed, "this is not a JSON object");
+  object = reading::with_class_defaults(std::move(object));
   reading::config_reader from(object);
   read.model_type = from.text("model_type");
   if (read.model_type.empty()) from.refuse("model_type", "config.json has no model_type");

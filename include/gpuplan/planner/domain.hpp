@@ -197,7 +197,9 @@ constexpr bool has_like_layers(const transformer& model) {
   const expert_mixture& moe = model.moe;
   return model.kind != model_kind::encoder_decoder &&
          (moe.num_experts == 0 || (moe.first_k_dense_layers == 0 && moe.moe_layer_step == 1)) &&
-         (model.sliding_window == 0 || model.global_layer_step == 0);
+         !model.mixes_kinds() &&
+         (model.sliding_window == 0 ||
+          (model.global_layer_step == 0 && model.max_window_layers == 0));
 }
 
 struct stage_layout {

@@ -138,7 +138,7 @@ inline constexpr double a_little_better = 1.1;
 
 /// The pieces of one step, which add up to its parts but for rounding (1e-12).
 struct time_explanation {
-  static constexpr std::size_t most_pieces = 3 * 10 + 14;  // of a pass, and others
+  static constexpr std::size_t most_pieces = 3 * 10 + 15;  // of a pass, and others
 
   duration step{};
   step_breakdown parts{};
@@ -600,7 +600,8 @@ class step_explainer : step_composer {
                  bits_per_element(setup_.precision.weights) / 8.0,
                  costs_.hides_parameters,
                  step.parameters));
-    const double moved = step.optimizer * on_.elements;
+    const double multiplied = step.optimizer_flops / on_.half;
+    const double moved = (step.optimizer - factors_.optimizer * multiplied) * on_.elements;
     const bool on_host = layout_.optimizer_on_host;
     if (step.optimizer > 0 && on_host)
       add({.part = &step_breakdown::optimizer,
@@ -614,11 +615,18 @@ class step_explainer : step_composer {
            .unit = amount_unit::byte,
            .amount = moved,
            .rate = own_.elements});
+    if (multiplied > 0)
+      add({.part = &step_breakdown::optimizer,
+           .cause = time_cause::optimizer,
+           .bound_by = time_resource::matmuls,
+           .unit = amount_unit::flop,
+           .amount = factors_.optimizer * step.optimizer_flops,
+           .rate = own_.half});
     if (step.optimizer > 0 && !on_host && given_.straggler_slowdown != 1)
       add({.part = &step_breakdown::optimizer,
            .cause = time_cause::stragglers,
            .bound_by = time_resource::stragglers,
-           .amount = moved / own_.elements,
+           .amount = moved / own_.elements + factors_.optimizer * step.optimizer_flops / own_.half,
            .rate = 1 / (given_.straggler_slowdown - 1)});
     if (step.host > 0)
       add({.part = &step_breakdown::host,

@@ -4,12 +4,61 @@
 
 #include <gpuplan/communication.hpp>
 #include <gpuplan/gpu.hpp>
+#include <gpuplan/operators.hpp>
 #include <gpuplan/precision.hpp>
 #include <gpuplan/time/kernels.hpp>
 #include <gpuplan/training_setup.hpp>
+#include <gpuplan/transformer.hpp>
 #include <gpuplan/units.hpp>
 
+#include <cstdint>
+
 namespace gpuplan {
+
+namespace detail {
+
+// What Newton and Schulz's five iterations multiply: of each matrix X of layers X times its
+// transpose, the square of that, and that times X.
+class orthogonalising_visitor {
+ public:
+  double flops = 0;
+
+  constexpr void repeat(std::int64_t count) { times_ = count; }
+  constexpr void begin_sublayer() {}
+  constexpr void norm(slot, std::int64_t) {}
+  constexpr void latent_norm(slot, std::int64_t) {}
+  constexpr void head_norm(slot, std::int64_t) {}
+  constexpr void output_norm(slot, std::int64_t) {}
+  constexpr void share(slot, slot) {}
+  constexpr void sinks(std::int64_t) {}
+  constexpr void attention(const attention_operator&) {}
+  constexpr void recur(const recurrent_operator&) {}
+  constexpr void weigh(slot, slot) {}
+  constexpr void scale(std::int64_t) {}
+  constexpr void add_residual() {}
+  constexpr void linear(const linear_operator& op) {
+    const auto shorter = static_cast<double>(op.in < op.out ? op.in : op.out);
+    const auto longer = static_cast<double>(op.in < op.out ? op.out : op.in);
+    const auto copies = static_cast<double>(times_ * op.copies);
+    flops += copies * 5 * (4 * shorter * shorter * longer + 2 * shorter * shorter * shorter);
+  }
+
+ private:
+  std::int64_t times_ = 1;
+};
+
+}  // namespace detail
+
+/// The FLOPs of a step in which Muon (Jordan et al. 2024) makes the momentum of each matrix of the
+/// layers orthogonal: 5 (4 m^2 n + 2 m^3) of m x n with m <= n. Of torch.optim.Muon, and of
+/// Megatron's in whole matrices.
+[[nodiscard]] constexpr double orthogonalising_flops(const transformer& model) {
+  detail::orthogonalising_visitor sum;
+  layer_counts layers = layers_between(model, 0, model.layers());
+  layers.add(mtp_layers_of(model), own_mtp_layers(model));
+  visit_layers(model, layers, sum);
+  return sum.flops;
+}
 
 /// The bytes in a second that a rank's optimizer on the host reads and writes: DeepSpeed's CPU Adam
 /// took 8.2 s for 11.6e9 parameters (deepspeedai/DeepSpeed#735), of 28 bytes each; of its host and

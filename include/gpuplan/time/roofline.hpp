@@ -384,6 +384,8 @@ class step_composer {
     const transformer& model = setup_.model;
     communication_.plan.micro_batch = micro_batch;
     recomputed_share_ = recomputed_share(setup_, layout_.pipeline_parallel);
+    if (setup_.optimizer.kind == optimizer_kind::muon)
+      orthogonalising_flops_ = orthogonalising_flops(model) / count(parameters(model).total());
     layer_counts all = layers_between(model, 0, model.layers());
     all.add(mtp_layers_of(model), model.mtp_layers);
     layers_are_alike_ = setup_.trains.what != training::last_layers;
@@ -471,7 +473,8 @@ class step_composer {
   bool layers_are_alike_ = true;
   layer_kind kind_of_all_ = layer_kind::dense;  // where they are
   bool all_have_windows_ = false;
-  double trained_share_ = 1;  // of the parameters
+  double trained_share_ = 1;          // of the parameters
+  double orthogonalising_flops_ = 0;  // of each parameter that trains
   // By kind, without a window and with one, training and before; in a pipeline through several
   // nodes, and else.
   shared_time layers_[2][layer_kinds][2][2]{};
@@ -840,11 +843,13 @@ class step_composer {
     const double updated = stage == 0 ? others + experts
                                       : others / count(communication_.sharing_ranks()) +
                                             experts / count(communication_.expert_replicas());
+    step.optimizer_flops = updated * orthogonalising_flops_;
     step.optimizer =
-        factors_.optimizer * updated *
-        (layout_.optimizer_on_host
-             ? host_step_seconds(setup_, given_.on.gpu, communication_.gradient_bytes())
-             : optimizer_bytes(setup_) / on_.elements);
+        factors_.optimizer *
+        (updated * (layout_.optimizer_on_host
+                        ? host_step_seconds(setup_, given_.on.gpu, communication_.gradient_bytes())
+                        : optimizer_bytes(setup_) / on_.elements) +
+         step.optimizer_flops / on_.half);
   }
 };
 

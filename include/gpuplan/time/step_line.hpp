@@ -97,6 +97,7 @@ struct step_line {
   double gradients = 0;
   double parameters = 0;
   double optimizer = 0;
+  double optimizer_flops = 0;  // of Muon
   double host = 0;
   staged_work work{};
   loading_work loading{};

@@ -47,7 +47,7 @@ inline constexpr std::string_view keys_without_shape =
     "output_hidden_states "
     "output_past output_router_logits pad_token_id partial_rotary_factor pooler_act prefix "
     "pretraining_tp "
-    "problem_type qa_dropout quantization_config query_pre_attn_scalar "
+    "problem_type qa_dropout query_pre_attn_scalar "
     "relative_attention_max_distance rescale_every rescale_prenorm_residual reshape_hidden_states "
     "resid_pdrop "
     "residual_dropout residual_multiplier return_dict rms_norm_eps rope_interleave "
@@ -70,6 +70,56 @@ inline constexpr std::string_view keys_without_shape =
 
 [[nodiscard]] inline bool has_no_shape(const std::string& key) {
   return keys_without_shape.find(" " + key + " ") != std::string_view::npos;
+}
+
+// What configuration classes of transformers 5.23 take where a file has no such key, where that
+// differs from what readers of many types take: all heads, and none of what a type need not have.
+[[nodiscard]] inline json with_class_defaults(json object) {
+  struct class_default {
+    std::string_view model_type;
+    const char* key;
+    std::uint64_t value;
+  };
+  static constexpr class_default numbers[] = {{"mistral", "num_key_value_heads", 8},
+                                              {"mixtral", "num_key_value_heads", 8},
+                                              {"gemma", "num_key_value_heads", 16},
+                                              {"gemma2", "num_key_value_heads", 4},
+                                              {"gemma3_text", "num_key_value_heads", 4},
+                                              {"glm", "num_key_value_heads", 2},
+                                              {"glm4", "num_key_value_heads", 2},
+                                              {"starcoder2", "num_key_value_heads", 2},
+                                              {"smollm3", "num_key_value_heads", 4},
+                                              {"gpt_oss", "num_key_value_heads", 8},
+                                              {"qwen2", "num_key_value_heads", 32},
+                                              {"qwen2_moe", "num_key_value_heads", 16},
+                                              {"qwen3", "num_key_value_heads", 32},
+                                              {"qwen3_moe", "num_key_value_heads", 4},
+                                              {"stablelm", "num_key_value_heads", 32},
+                                              {"glm4_moe", "num_key_value_heads", 8},
+                                              {"minimax_m2", "num_key_value_heads", 8},
+                                              {"ernie4_5_moe", "num_key_value_heads", 4},
+                                              {"deepseek_v2", "q_lora_rank", 1536},
+                                              {"deepseek_v2", "n_shared_experts", 2},
+                                              {"deepseek_v3", "q_lora_rank", 1536},
+                                              {"deepseek_v3", "n_shared_experts", 1},
+                                              {"deepseek_v3", "first_k_dense_replace", 3},
+                                              {"deepseek_v3", "n_group", 8},
+                                              {"deepseek_v3", "topk_group", 4},
+                                              {"glm4_moe", "n_shared_experts", 1},
+                                              {"glm4_moe", "first_k_dense_replace", 1},
+                                              {"glm4_moe_lite", "q_lora_rank", 768},
+                                              {"glm4_moe_lite", "n_shared_experts", 1},
+                                              {"solar_open", "n_shared_experts", 1}};
+  const auto type = object.find("model_type");
+  if (type == object.end() || !type->is_string()) return object;
+  const auto is = type->get<std::string>();
+  for (const class_default& one : numbers)
+    if (one.model_type == is && !object.contains(one.key)) object[one.key] = one.value;
+  if ((is == "mt5" || is == "umt5") && !object.contains("feed_forward_proj"))
+    object["feed_forward_proj"] = "gated-gelu";
+  if (is == "deberta-v2" && !object.contains("relative_attention"))
+    object["relative_attention"] = false;
+  return object;
 }
 
 // One config.json, which of its keys have been asked for, and the first complaint about them, after
@@ -178,6 +228,8 @@ class config_reader {
       return object_.at("rope_parameters").at(key).get<double>();
     return largest({key, "rotary_pct"});
   }
+  // For a key whose value is none that the reader knows.
+  void leave_out(const char* key) { unknown_within_.emplace_back(key); }
   // For a key whose value changes no shape, or says what another key says.
   void ignore(const char* key) { static_cast<void>(has(key)); }
   // A value that would make another model than the reader's.

@@ -155,7 +155,6 @@ inline constexpr type_reader expert_readers[] = {
      }},
     {"glm4_moe",
      [](config_reader& from, transformer& model) {
-       model.head_dim = from.integer("head_dim", 128);
        read_llama(from, model);
        read_rotary_part(from, model);
        model.attention_bias = from.flag("attention_bias", false);
@@ -286,7 +285,6 @@ inline constexpr type_reader expert_readers[] = {
      }},
     {"qwen3_moe",
      [](config_reader& from, transformer& model) {
-       model.head_dim = 128;
        read_llama(from, model);
        read_biases(from, model);
        model.qk_norm = qk_norm_scope::head;

@@ -53,11 +53,12 @@ inline constexpr std::span<const type_reader> type_readers[] = {decoder_readers,
   const std::string name = from.text(key);
   for (const named_activation& one : known)
     if (one.name == name) return one.is;
+  if (!name.empty()) from.leave_out(key);
   return absent;
 }
 
 // What a layer's MLP applies. A file that says nothing has its class's own. What no enumerator is
-// changes no shape: such a file is read, and `activation_function` is among its unknown keys.
+// changes no shape: such a file is read, and the key is among its unknown ones.
 inline void read_activation(config_reader& from, transformer& model) {
   for (const char* key : {"hidden_act", "activation_function", "hidden_activation", "activation"}) {
     if (!from.has_text(key)) continue;

@@ -111,6 +111,11 @@ inline void read_adapters(settings_reader& from, training_config& to) {
     to.adapters = adapters;
     if (!from.has("lora_r"))
       from.remark_on(kind::missing, "lora_r", "is not there; the estimate has 8");
+    if (from.find("peft_layers_to_transform", true) != nullptr)
+      from.remark_on(kind::doubtful,
+                     "peft_layers_to_transform",
+                     "leaves layers without adapters; the estimate has them in all");
+    hugging_face::doubt_dropout_of_adapters(from, "lora_dropout", 0);
   } else if (!adapter.empty()) {
     from.remark_on(kind::doubtful,
                    "adapter",
@@ -155,6 +160,11 @@ inline void read_engine(settings_reader& from, training_config& to) {
   if (shards) {
     const auto both = gpuplan::detail::checked_product(*shards, copies ? *copies : 1);
     if (both.ok) to.data_parallel = both.value;
+  } else if (copies && *copies > 1) {
+    from.remark_on(kind::doubtful,
+                   "dp_replicate_size",
+                   "is " + std::to_string(*copies) +
+                       " without dp_shard_size; the estimate shares among all replicas");
   }
 }
 
@@ -238,9 +248,10 @@ inline void pass_the_rest_over(settings_reader& from) {
       "multipack_real_batches total_num_tokens gradient_checkpointing_kwargs lr_scheduler_kwargs "
       "lr_groups lr_quadratic_warmup cosine_constant_lr_ratio adam_beta1 adam_beta2 adam_beta3 "
       "adam_epsilon adam_epsilon2 optim_args optim_target_modules embedding_lr "
-      "embedding_lr_scale loraplus_lr_ratio loraplus_lr_embedding lora_alpha lora_dropout "
+      "peft_layers_to_transform lora_dropout embedding_lr_scale loraplus_lr_ratio "
+      "loraplus_lr_embedding lora_alpha "
       "lora_fan_in_fan_out lora_model_dir lora_on_cpu peft_use_rslora peft_init_lora_weights "
-      "peft_autocast_adapter_dtype peft peft_layers_to_transform qlora_sharded_model_loading "
+      "peft_autocast_adapter_dtype peft qlora_sharded_model_loading "
       "merge_lora ddp ddp_timeout ddp_bucket_cap_mb ddp_broadcast_buffers "
       "ddp_find_unused_parameters ring_attn_func heads_k_stride dataloader_num_workers "
       "dataloader_pin_memory dataloader_prefetch_factor dataloader_drop_last "

@@ -67,7 +67,7 @@ inline constexpr std::int64_t usual_sequence_length_of_files = 2048;
                                                      const transformer& model) {
   if (model.kind == model_kind::vision) return 0;
   if (config.sequence_length) return *config.sequence_length;
-  constexpr std::int64_t usual = 2048;
+  constexpr std::int64_t usual = usual_sequence_length_of_files;
   return model.position_rows != 0 ? std::min(usual, model.position_rows) : usual;
 }
 
@@ -464,6 +464,8 @@ class training_builder {
     for (const engine_class* const known : engine_classes::all)
       if (engine == known->name->text) software.engine.is = known;
     software.implementation.liger_kernels = says_yes(config_.liger_kernels);
+    if (config_.fuses_loss && software.implementation.transformer_engine)
+      software.implementation.fuses_loss = *config_.fuses_loss;
     software.implementation.cut_cross_entropy = says_yes(config_.cut_cross_entropy);
     if (to_.setup.parallelism.optimizer_on_host)
       assume("host_optimizer_rate",

@@ -58,6 +58,23 @@ inline void doubt_flags(settings_reader& from, std::initializer_list<const char*
     if (const auto is = from.flag(key); is && *is)
       from.remark_on(kind::doubtful, key, "is true, which the estimate leaves out");
 }
+/// Of numbers above 0.
+inline void doubt_numbers(settings_reader& from, std::initializer_list<const char*> keys) {
+  for (const char* const key : keys)
+    if (const auto is = from.number(key); is && *is > 0)
+      from.remark_on(kind::doubtful, key, "is above 0, which the estimate leaves out");
+}
+/// Adapters that drop some of what they read keep masks of it. `otherwise`: where nothing is said.
+inline void doubt_dropout_of_adapters(settings_reader& from, const char* key, double otherwise) {
+  const auto said = from.number(key);
+  if ((said ? *said : otherwise) > 0)
+    from.remark_on(kind::doubtful,
+                   key,
+                   said ? "is above 0; the estimate leaves out the masks, a byte of each element "
+                          "that an adapter reads"
+                        : "is not there, and above 0 then; the estimate leaves out the masks, a "
+                          "byte of each element that an adapter reads");
+}
 inline void say_outdated(settings_reader& from,
                          std::initializer_list<std::pair<const char*, const char*>> names) {
   for (const auto& [old, now] : names)
@@ -137,10 +154,11 @@ inline void read_arguments(settings_reader& from, training_config& to, read_conf
                 {"past_index", "leave it out"},
                 {"logging_dir", "the environment's TENSORBOARD_LOGGING_DIR is taken"},
                 {"save_safetensors", "leave it out"}});
+  doubt_numbers(from, {"label_smoothing_factor"});
   from.pass_over_words(
       "",
       "output_dir lr_scheduler_kwargs optim_args optim_target_modules adam_beta1 adam_beta2 "
-      "adam_epsilon average_tokens_across_devices label_smoothing_factor bf16_full_eval "
+      "adam_epsilon average_tokens_across_devices bf16_full_eval "
       "fp16_full_eval activation_checkpointing_kwargs gradient_checkpointing_kwargs "
       "torch_compile_backend torch_compile_mode use_cache "
       "neftune_noise_alpha torch_empty_cache_steps logging_strategy logging_steps "
@@ -196,11 +214,15 @@ inline void read_adapters(settings_reader& from, training_config& to) {
                    "lora_target_parameters",
                    "has parameters with adapters, which the estimate leaves out");
   from.pass_over_words("",
-                       "lora_alpha lora_dropout lora_task_type use_rslora bnb_4bit_quant_type "
+                       "lora_alpha lora_task_type use_rslora bnb_4bit_quant_type "
                        "bnb_4bit_quant_storage");
   const auto is_used = from.flag("use_peft");
   if (is_used) to.trains = *is_used ? training::adapters : training::full;
   if (is_used && *is_used) to.adapters = adapters;
+  if (is_used && *is_used)
+    doubt_dropout_of_adapters(from, "lora_dropout", 0.05);
+  else
+    from.pass_over_words("", "lora_dropout");
   if (!is_used && (from.has("lora_r") || from.has("lora_target_modules")))
     from.remark_on(kind::missing,
                    "use_peft",

@@ -162,6 +162,10 @@ inline void read_method(settings_reader& from, training_config& to) {
   const std::string type = given.empty() ? "lora" : given;
   read_adapters(from, to, type == "lora");
   read_frozen(from, to, type == "freeze");
+  if (type == "lora")
+    hugging_face::doubt_dropout_of_adapters(from, "lora_dropout", 0);
+  else
+    from.pass_over_words("", "lora_dropout");
   if (type == "full")
     to.trains = training::full;
   else if (type == "oft")
@@ -334,7 +338,7 @@ inline void pass_the_rest_over(settings_reader& from, training_config& to) {
       "profiler_output_dir profiler_wait_steps profiler_warmup_steps profiler_active_steps "
       "profiler_repeat profiler_record_shapes profiler_profile_memory profiler_with_stack "
       "profile_modules module_dropout oft_rank oft_block_size oft_target lora_alpha "
-      "lora_dropout loraplus_lr_ratio loraplus_lr_embedding use_rslora pissa_init pissa_iter "
+      "loraplus_lr_ratio loraplus_lr_embedding use_rslora pissa_init pissa_iter "
       "pissa_convert pref_beta pref_ftx pref_bco_weight pref_loss dpo_label_smoothing "
       "kto_chosen_weight kto_rejected_weight simpo_gamma ppo_buffer_size ppo_epochs "
       "ppo_score_norm ppo_target ppo_whiten_rewards ref_model ref_model_adapters "

@@ -104,6 +104,10 @@ inline constexpr megatron_key megatron_wsd_steps{"--lr-wsd-decay-iters",
 inline constexpr megatron_key megatron_wsd_style{"--lr-wsd-decay-style",
                                                  "scheduler.lr_wsd_decay_style"};
 inline constexpr megatron_key megatron_attention{"--attention-backend", "model.attention_backend"};
+inline constexpr megatron_key megatron_fused_loss{"--cross-entropy-loss-fusion",
+                                                  "model.cross_entropy_loss_fusion"};
+inline constexpr megatron_key megatron_code_of_loss{"--cross-entropy-fusion-impl",
+                                                    "model.cross_entropy_fusion_impl"};
 inline constexpr megatron_key megatron_hidden_dropout{"--hidden-dropout", "model.hidden_dropout"};
 inline constexpr megatron_key megatron_attention_dropout{"--attention-dropout",
                                                          "model.attention_dropout"};

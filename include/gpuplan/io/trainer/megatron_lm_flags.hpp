@@ -97,8 +97,6 @@ namespace gpuplan::io::detail {
                                                  "cp-comm-type",
                                                  "cpu-offloading-retain-pinned-cpu-buffers",
                                                  "create-all-gather-group",
-                                                 "cross-entropy-fusion-impl",
-                                                 "cross-entropy-loss-fusion",
                                                  "decode-only-cuda-graphs",
                                                  "decoder-num-layers",
                                                  "decoder-seq-length",

@@ -270,6 +270,18 @@ class megatron_reader {
     else
       config_.modules = again;
   }
+  // Megatron-LM fuses where it is told to, by code of its own or by Transformer Engine's, which the
+  // estimate has.
+  void read_loss() {
+    config_.fuses_loss = from_.flag(name(megatron_fused_loss));
+    if (!config_.fuses_loss && is_flags()) config_.fuses_loss = false;
+    const std::string by = from_.text(name(megatron_code_of_loss));
+    if (is_true(config_.fuses_loss) && by != "te" && (is_flags() || !by.empty()))
+      remark_on(remark::kind::doubtful,
+                name(megatron_code_of_loss),
+                by.empty() ? "is native where nothing is said; the estimate has te"
+                           : "is " + printable(by) + "; the estimate has te");
+  }
   void read_optimizer() {
     if (const auto kind = word(megatron_optimizer, megatron_optimizers))
       config_.optimizer = gpuplan::optimizer{.kind = *kind, .loop = optimizer_loop::fused};
@@ -285,6 +297,7 @@ class megatron_reader {
                 "is " + (falls.empty() ? "not stated" : printable(falls)) +
                     ", by which the rate falls; gpuplan knows linear");
     config_.attention = word(megatron_attention, megatron_kernels);
+    read_loss();
     const auto hidden = from_.number(name(megatron_hidden_dropout));
     const auto attention = from_.number(name(megatron_attention_dropout));
     // 0.1 each, where Megatron-LM is told nothing
@@ -477,6 +490,8 @@ template <class Meaning, std::size_t Size>
   if (config.attention)
     if (const char* const word = word_of(*config.attention, megatron_kernels))
       put(megatron_attention, word);
+  if (config.fuses_loss) put(megatron_fused_loss, *config.fuses_loss);
+  if (config.fuses_loss && *config.fuses_loss) put(megatron_code_of_loss, "te");
   // Its own is a tenth.
   for (const megatron_key& key : {megatron_hidden_dropout, megatron_attention_dropout})
     put(key, config.dropout ? *config.dropout : 0.0);
@@ -510,6 +525,7 @@ template <class Meaning, std::size_t Size>
                                  "recompute_layers",
                                  "modules",
                                  "shares_kept_inputs",
+                                 "fuses_loss",
                                  "dropout",
                                  "clip_norm",
                                  "learning_rate",

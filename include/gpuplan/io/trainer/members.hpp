@@ -36,7 +36,7 @@ void for_each_member(const With& with) {
   with("recompute_layers", &c::recompute_layers), with("modules", &c::modules);
   with("saves_costly_results", &c::saves_costly_results);
   with("shares_kept_inputs", &c::shares_kept_inputs), with("attention", &c::attention);
-  with("liger_kernels", &c::liger_kernels);
+  with("fuses_loss", &c::fuses_loss), with("liger_kernels", &c::liger_kernels);
   with("cut_cross_entropy", &c::cut_cross_entropy);
   with("reduces_every_micro_batch", &c::reduces_every_micro_batch);
   with("dropout", &c::dropout), with("clip_norm", &c::clip_norm);

@@ -101,6 +101,8 @@ struct planned_run_words {
   if (setup.recompute == recompute_mode::selective && setup.modules != recomputed_modules{})
     made.modules = setup.modules;
   if (setup.attention != attention_kernel::automatic) made.attention = setup.attention;
+  if (setup.framework.implementation.transformer_engine)
+    made.fuses_loss = setup.framework.implementation.fuses_loss;
   if (setup.framework.implementation.liger_kernels) made.liger_kernels = true;
   if (setup.framework.implementation.cut_cross_entropy) made.cut_cross_entropy = true;
   const engine& sharing = setup.framework.engine;

@@ -382,10 +382,6 @@ class launcher_words {
 [[nodiscard]] inline read_config read_torchrun(std::string_view text) {
   return read_torchrun_words(read_shell_script(text)).read;
 }
-[[nodiscard]] inline bool looks_like_torchrun(std::string_view text) {
-  return text.find("torchrun") != std::string_view::npos ||
-         text.find("torch.distributed.run") != std::string_view::npos;
-}
 
 /// A script that each node runs, which starts a process for each of its GPUs. With several nodes
 /// it takes HEAD_NODE, the name of the first, from its environment.

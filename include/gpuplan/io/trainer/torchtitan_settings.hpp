@@ -123,6 +123,12 @@ class torchtitan_reader {
     if (shards && *shards >= 1 && *shards <= most && (!replicas || *replicas <= most)) {
       config_.data_parallel = *shards * (replicas ? *replicas : 1);
       config_.shard_group = *shards;
+    } else if (replicas && *replicas > 1) {
+      say(remark::kind::doubtful,
+          "parallelism.data_parallel_replicate_degree",
+          "is " + std::to_string(*replicas) +
+              " beside shards of what is left; the estimate shares among all ranks; a "
+              "data_parallel_shard_degree has copies");
     }
     config_.engine = is_sharded ? "fsdp2" : "ddp";
     if (!is_sharded) config_.zero_stage = 0;
