@@ -74,6 +74,7 @@ random_step roll_varied_step(dice& roll) {
   if (layout.pipeline_parallel > 1 && step.plan.accumulation >= 2 * layout.pipeline_parallel)
     layout.schedule = static_cast<pipeline_schedule>(roll.from(0, last_schedule));
   if (traits_of(layout.schedule).folds) layout.virtual_pipeline = 2;
+  if (roll.one_in(4)) setup.optimizer.kind = optimizer_kind::muon;
   if (roll.one_in(3)) setup.model.moe.moe_latent_size = setup.model.moe.num_experts != 0 ? 512 : 0;
   return step;
 }
@@ -309,4 +310,20 @@ TEST_CASE("the FLOPs of pieces are those that the model's shape has") {
   CHECK(8 * 2.5 * forward == flops_of(&step_breakdown::backward, true));
   CHECK(8 * (counted.forward().value() - forward) == flops_of(&step_breakdown::forward, false));
   CHECK(8 * (counted.backward().value() - backward) == flops_of(&step_breakdown::backward, false));
+}
+
+TEST_CASE("Muon multiplies each matrix of the layers with itself in each step") {
+  roofline_time time = gpt2_on_one;
+  time.setup.optimizer.kind = optimizer_kind::muon;
+  double flops = 0;
+  for (const time_piece& piece : explain_time(time, {.micro_batch = 8}).pieces())
+    if (piece.part == &step_breakdown::optimizer && piece.unit == amount_unit::flop)
+      flops += piece.times * piece.amount;
+  // query, key and value, the output, and both of the MLP, in five iterations
+  const auto iterated = [](double shorter, double longer) {
+    return 5 * (4 * shorter * shorter * longer + 2 * shorter * shorter * shorter);
+  };
+  const double layer = iterated(768, 3 * 768) + iterated(768, 768) + 2 * iterated(768, 4 * 768);
+  CHECK(flops == doctest::Approx(12 * layer).epsilon(1e-9));
+  CHECK(time.breakdown({.micro_batch = 8}).optimizer.value() > flops / 312e12);
 }

@@ -7,6 +7,7 @@
 #include <gpuplan/catalog/device_efficiencies.hpp>
 #include <gpuplan/catalog/frameworks.hpp>
 #include <gpuplan/catalog/gpus.hpp>
+#include <gpuplan/catalog/models.hpp>
 #include <gpuplan/planner.hpp>
 #include <gpuplan/planner/limits.hpp>
 
@@ -457,4 +458,30 @@ TEST_CASE("a memory model's refusal of all setups is told, whatever the goal and
     }
     CHECK(plan_training(request, 1_GB, knows_no_end).why().code == errc::not_finite);
   }
+}
+
+TEST_CASE("layers of several kinds lie elsewhere in each number of chunks") {
+  plan_request request;
+  transformer& model = request.setup.model;
+  model = catalog::nemotron_h_8b;
+  request.setup.framework = catalog::megatron_transformer_engine;
+  request.setup.precision = bf16_megatron;
+  request.setup.sequence_length = 4096;
+  request.on = {.gpu = catalog::h100_sxm5_80gb, .nodes = 1, .gpus_per_node = 4};
+  request.efficiency = catalog::hopper;
+  request.effective_batch = {16, 16};
+  request.space = {.gpus = range<std::int64_t>{4, 4},
+                   .pipeline_parallel = range<std::int64_t>{4, 4},
+                   .virtual_pipeline = range<std::int64_t>{1, 13},
+                   .zero_stage = range<std::int64_t>{1, 1},
+                   .micro_batch = {1, 1}};
+  const auto free_memory = [](const training_setup&) { return rising_memory{}; };
+  const auto answer = plan_training(request, free_memory, plan_answer::most_plans);
+  REQUIRE(answer);
+  std::int64_t chunks = 1;
+  for (const training_plan& plan : *answer) {
+    chunks = std::max(chunks, plan.layout.virtual_pipeline);
+    CHECK(near(plan.step.value(), time_of(request, plan).step(plan.batch).value()));
+  }
+  CHECK(chunks > 1);
 }

@@ -843,7 +843,7 @@ class step_composer {
     const double updated = stage == 0 ? others + experts
                                       : others / count(communication_.sharing_ranks()) +
                                             experts / count(communication_.expert_replicas());
-    step.optimizer_flops = updated * orthogonalising_flops_;
+    if (!layout_.optimizer_on_host) step.optimizer_flops = updated * orthogonalising_flops_;
     step.optimizer =
         factors_.optimizer *
         (updated * (layout_.optimizer_on_host
