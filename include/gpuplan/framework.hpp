@@ -60,6 +60,7 @@ struct engine_class {
   bool has_own_step = false;         // its optimizer, with fp32 masters, is its own
   bool has_fp32_gradients = false;   // sums of gradients
   bool runs_pipelines = false;       // and layers of pipelined classes
+  bool runs_stages = false;          // of classes that divide them, by PyTorch's schedules
   bool runs_others = true;           // classes that are not pipelined
   bool runs_chunks = false;          // several of a stage, in turns
   bool defers_weights = false;       // the gradients of weights may be passes of their own
@@ -99,6 +100,7 @@ inline constexpr engine_class fsdp2{.name = &code_names::fsdp2,
                                     .holds = held_states::parts,
                                     .gathers_weights = true,
                                     .offloads_weights = true,
+                                    .runs_stages = true,
                                     .repeats_layers = true,
                                     .repeats_shared_layers = true,
                                     .counts_work = true};
@@ -107,7 +109,7 @@ inline constexpr engine_class fsdp1 = [] {
   engine_class changed = fsdp2;
   changed.name = &code_names::fsdp1;
   changed.trains_parts = false;
-  changed.offloads_weights = false;
+  changed.offloads_weights = changed.runs_stages = false;
   changed.counts_work = false;
   return changed;
 }();
@@ -175,13 +177,14 @@ struct offered_schedules {
   bool zero_bubble_v = false;
   bool dual_pipe = false;
   bool dual_pipe_v = false;
+  bool gpipe = false;
 
   [[nodiscard]] constexpr bool has(pipeline_schedule wanted) const {
     switch (wanted) {
       case pipeline_schedule::one_f_one_b:
         return true;
       case pipeline_schedule::gpipe:
-        return false;
+        return gpipe;
       case pipeline_schedule::zero_bubble:
         return zero_bubble;
       case pipeline_schedule::zero_bubble_v:
@@ -199,7 +202,7 @@ struct offered_schedules {
 struct engine {
   const engine_class* is = &engine_classes::ddp;
 
-  offered_schedules schedules{};  // where the class defers gradients of weights
+  offered_schedules schedules{};
 
   // DistributedDataParallel
   std::int64_t first_bucket_bytes = 1 << 20;  // dist._DEFAULT_FIRST_BUCKET_BYTES
@@ -207,7 +210,7 @@ struct engine {
   bool gradients_are_views = false;           // gradient_as_bucket_view
 
   // FSDP: false is no_sync, or set_requires_gradient_sync(False), for all micro-batches but the
-  // last
+  // last. A pipeline's stages reduce once, behind the last one.
   bool reduces_every_micro_batch = true;
   bool keeps_last_layer = false;  // whole, to its backward: reshard_after_forward=False of it
   bool gathers_before_checkpoint = false;  // of a layer; else its checkpoint gathers

@@ -45,6 +45,7 @@ struct layer_class {
   bool divides_sequence = false;  // always, where tensors are
   bool divides_context = false;   // among context-parallel ranks
   bool is_pipelined = false;      // in stages, by engines that send what is between them
+  bool divides_stages = false;    // likewise, by PyTorch's own schedules beside fully_shard
   bool has_module_hooks = false;  // ZeRO-3 of DeepSpeed knows each module's forward
 
   // Recomputation
@@ -118,7 +119,9 @@ constexpr auto asked_of_layers(const layer_class& code, const Setup& of) {
   const auto& as = of.framework.implementation;
   const bool quantises = code.quantises_linears && as.transformer_engine;
   return std::to_array<asked_property>({
-      {code.is_pipelined, {fact::pipeline_parallel, ranks.pipeline_parallel}, 1},
+      {code.is_pipelined || code.divides_stages,
+       {fact::pipeline_parallel, ranks.pipeline_parallel},
+       1},
       {code.is_pipelined, {fact::shares_kept_inputs, ranks.shares_kept_inputs}},
       {code.has_every_part, {fact::frozen_parameters, of.frozen_parameters}},
       {code.offloads_activations, {fact::offloaded_layers, of.offloads.layers}},

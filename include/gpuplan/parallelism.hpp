@@ -450,19 +450,21 @@ struct micro_batch_rule {
 namespace detail {
 
 // What keeps a schedule from so many micro-batches.
-constexpr failure flaw_of_micro_batches(const parallelism& layout, std::int64_t accumulation) {
-  const micro_batch_rule taken = micro_batches_of(layout);
+constexpr failure flaw_of_micro_batches(const parallelism& layout,
+                                        std::int64_t accumulation,
+                                        const micro_batch_rule& taken) {
   const named_fact there{fact::accumulation, accumulation};
   const named_fact schedule{fact::schedule, layout.schedule};
   const std::int64_t least = ceil_div(taken.least, taken.multiple_of) * taken.multiple_of;
-  if (layout.schedule != pipeline_schedule::one_f_one_b && accumulation < least)
+  const bool is_plain = layout.schedule == pipeline_schedule::one_f_one_b;
+  if (accumulation < least && (!is_plain || taken.multiple_of == 1))
     return failure(errc::no_such_code,
                    {there,
                     schedule,
                     {fact::pipeline_parallel, layout.pipeline_parallel},
                     {fact::at_least, least}});
   if (accumulation % taken.multiple_of == 0) return {};
-  if (layout.schedule == pipeline_schedule::one_f_one_b)
+  if (is_plain)
     return failure(
         errc::not_a_multiple, there, named_fact{fact::pipeline_parallel, taken.multiple_of});
   const std::int64_t below = accumulation / taken.multiple_of * taken.multiple_of;

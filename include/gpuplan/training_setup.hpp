@@ -439,7 +439,10 @@ constexpr failure flaw_of_batch(const training_setup& setup, const batch_plan& p
   if (const auto valid = validate(setup); !valid) return valid.why();
   if (const auto valid = validate(plan); !valid) return valid.why();
   if (const failure why = detail::flaw_of_batch(setup, plan); detail::failed(why)) return why;
-  if (const failure why = detail::flaw_of_micro_batches(setup.parallelism, plan.accumulation);
+  if (const failure why = detail::flaw_of_micro_batches(
+          setup.parallelism,
+          plan.accumulation,
+          micro_batches_of(setup.framework.layers(), setup.parallelism));
       detail::failed(why))
     return why;
   return setup;

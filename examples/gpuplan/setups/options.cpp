@@ -569,8 +569,10 @@ std::vector<pipeline_schedule> schedules_of(const training_setup& setup,
                                             const known<pipeline_schedule>& asked) {
   if (asked) return {*asked};
   std::vector<pipeline_schedule> all;
+  // GPipe takes as long as 1F1B, and never less memory.
   for (const word<pipeline_schedule>& one : schedules)
-    if (setup.framework.engine.schedules.has(one.is)) all.push_back(one.is);
+    if (one.is != pipeline_schedule::gpipe && setup.framework.engine.schedules.has(one.is))
+      all.push_back(one.is);
   return all;
 }
 std::string in_words(pipeline_schedule schedule) { return said(schedules, schedule); }

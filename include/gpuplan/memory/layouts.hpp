@@ -221,6 +221,11 @@ struct transformer_memory_of {
       each = (weight / (layout.zero_stage == 3 ? shares : 1)) + state / shares;
     else if (layout.zero_stage != 0)
       each = 2 * weight;
+    // A stage has weights and gradients whole until all micro-batches are done.
+    if (holds == held_states::parts && layout.pipeline_parallel > 1)
+      each +=
+          (bits_per_element(setup.precision.compute) + bits_per_element(setup.precision.reduced)) /
+          8.0;
     return bytes::from_value(held * each * (1 + fragmentation)) +
            needs_of(setup, plan, channels).total();
   }
@@ -266,7 +271,7 @@ struct transformer_memory_of {
         setup.framework.layers().has_known_floor &&
         !setup.framework.implementation.compiles_layers &&
         !setup.framework.implementation.compiles_loss &&
-        setup.framework.engine.is->holds == held_states::parts &&
+        setup.framework.engine.is->holds == held_states::parts && layout.pipeline_parallel == 1 &&
         setup.trains.what == training::full && setup.optimizer.kind == optimizer_kind::adamw &&
         setup.optimizer.states == number_format::fp32 && !layout.optimizer_on_host &&
         !layout.weights_on_host && layout.shard_group == 0 && model.moe.num_experts == 0 &&

@@ -196,7 +196,7 @@ constexpr profiled_counts profiled_counts_of(const training_setup& setup,
                                              std::int64_t data_parallel) {
   profiled_counts counts;
   const std::int64_t stages = setup.parallelism.pipeline_parallel;
-  if (!setup.framework.layers().is_pipelined) {
+  if (!setup.framework.layers().is_pipelined && stages == 1) {
     for (const std::int64_t count : {1, 2}) counts.add(count);
     counts.goes_on = keeps_all_micro_batches(setup);
     // one between the first and the last, which alone are unlike each other
@@ -219,7 +219,8 @@ constexpr profiled_counts profiled_counts_of(const training_setup& setup,
     for (const std::int64_t rounds : {1, 2, 3, 4}) counts.add(rounds * stages);
     return counts;
   }
-  const std::int64_t in_flight = stages - setup.place.stage;
+  const bool all_are = setup.parallelism.schedule == pipeline_schedule::gpipe;
+  const std::int64_t in_flight = all_are ? 1 : stages - setup.place.stage;
   for (const std::int64_t count :
        {std::int64_t{1}, std::int64_t{2}, in_flight, in_flight + 1, in_flight + 2})
     counts.add(count);

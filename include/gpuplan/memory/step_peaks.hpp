@@ -358,7 +358,7 @@ constexpr std::int64_t layers_in_front(const training_setup& setup) {
 // Whether a layer more adds the same wherever it stands: not where parameters lie one behind the
 // other in buckets of so many elements, nor where ranks take whole ones by size, nor where several
 // texts pass the layers of one graph, nor in T5, whose first layers' biases gather gradients, where
-// layers are computed again or gather their weights.
+// layers are computed again or gather their weights, nor in stages of a pipeline.
 constexpr bool layers_repeat(const training_setup& setup, const batch_plan& plan) {
   const layer_class& code = setup.framework.layers();
   const engine_class& by = *setup.framework.engine.is;
@@ -366,6 +366,7 @@ constexpr bool layers_repeat(const training_setup& setup, const batch_plan& plan
   const bool takes_matrices = setup.optimizer.kind == optimizer_kind::adafactor ||
                               setup.optimizer.kind == optimizer_kind::muon;
   if (!code.repeats_layers || setup.encodings > 1 || takes_matrices) return false;
+  if (setup.parallelism.pipeline_parallel > 1) return false;
   if (!code.repeats_recomputed_layers &&
       (by.gathers_weights || setup.recompute != recompute_mode::none))
     return false;
@@ -424,9 +425,9 @@ constexpr bool keeps_all_micro_batches(const training_setup& setup) {
 // wait, twice as many micro-batches as stages fill a pipeline.
 constexpr repetition repeated_micro_batches(const training_setup& setup, const batch_plan& plan) {
   const std::int64_t all = plan.accumulation;
-  if (!setup.framework.layers().is_pipelined)
-    return {all < 3 ? all : 3, 1, keeps_all_micro_batches(setup) && all > 3 ? all - 3 : 0};
   const std::int64_t stages = setup.parallelism.pipeline_parallel;
+  if (!setup.framework.layers().is_pipelined && stages == 1)
+    return {all < 3 ? all : 3, 1, keeps_all_micro_batches(setup) && all > 3 ? all - 3 : 0};
   const bool in_turns = setup.parallelism.virtual_pipeline > 1;
   const std::int64_t period = in_turns ? stages : 1;
   const micro_batch_rule taken = micro_batches_of(setup.parallelism);
@@ -438,12 +439,15 @@ constexpr repetition repeated_micro_batches(const training_setup& setup, const b
             taken.multiple_of,
             notes ? (all - few) / taken.multiple_of : 0};
   }
-  const std::int64_t on_their_way = stages - setup.place.stage;
+  // By torchtitan's, each adds its tokens and labels, by GPipe's what it keeps.
+  const bool adds_each = setup.framework.layers().divides_stages;
+  const bool all_are = setup.parallelism.schedule == pipeline_schedule::gpipe;
+  const std::int64_t on_their_way = all_are ? 1 : stages - setup.place.stage;
   const std::int64_t fewer = (in_turns ? 3 * stages : on_their_way + 2) + all % period;
   if (all <= fewer + period) return {all, period, 0};
   const bool notes_losses =
       setup.framework.engine.is->notes_losses && setup.place.stage == stages - 1;
-  return {fewer, period, notes_losses ? (all - fewer) / period : 0};
+  return {fewer, period, notes_losses || adds_each ? (all - fewer) / period : 0};
 }
 
 constexpr eager::place_peaks peaks_of_layers(const training_setup& setup,

@@ -396,7 +396,8 @@ constexpr void for_each_size(const plan_domain& domain,
       parallelism ranks = setup.parallelism;
       ranks.pipeline_parallel = pipeline.stages;
       ranks.virtual_pipeline = chunks;
-      return accumulations_for(batch, samples, micro_batches_of(ranks)).in(space.accumulation);
+      return accumulations_for(batch, samples, micro_batches_of(setup.framework.layers(), ranks))
+          .in(space.accumulation);
     };
     allowed_batches batches{.plain = allowed(1)};
     if (pipeline.in_chunks != 0) batches.in_chunks = allowed(2);

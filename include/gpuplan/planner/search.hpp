@@ -269,7 +269,8 @@ class plan_search {
                               std::int64_t b,
                               const pipeline_layouts& pipeline) const {
       candidate.group.micro_batch = b;
-      const std::int64_t least = least_of(micro_batches_of(setup.parallelism));
+      const std::int64_t least =
+          least_of(micro_batches_of(setup.framework.layers(), setup.parallelism));
       candidate.allowed.low = candidate.allowed.high = least;
       return is_refused(candidate, pipeline);
     }

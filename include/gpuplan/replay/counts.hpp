@@ -113,6 +113,9 @@ constexpr failure flaw_of_work(const training_setup& setup) {
         without_code({{fact::sharding, engine.name}, layers}), [&](const engine_class& taken) {
           return taken.counts_work && (setup.composite == nullptr || !taken.gathers_weights);
         });
+  if (setup.parallelism.pipeline_parallel > 1)
+    return without_code(
+        {{fact::pipeline_parallel, setup.parallelism.pipeline_parallel}, layers, {fact::takes, 1}});
   const auto number = [](auto of) { return static_cast<std::int64_t>(of); };
   const optimizer& by = setup.optimizer;
   for (const failure& why :
@@ -151,13 +154,14 @@ constexpr bool counts_work(const training_setup& setup) { return !failed(flaw_of
 /// (`attention_pairs::full`), though a causal kernel leaves half of them out; a base in 4 bits has
 /// the parameters that it stands for. Optimizers' products are not counted. Constexpr. Errors:
 /// those of `transformer_memory` of the setup, and of it with the plan; `no_such_code` of pipelined
-/// and of compiled layers, which multiply in kernels of their own.
+/// layers, of a pipeline's stages, and of compiled layers, which multiply in kernels of their own.
 [[nodiscard]] constexpr result<step_counts> counts_of(const training_setup& setup,
                                                       const batch_plan& plan = {}) {
   if (const failure why = detail::flaw_of_replay(setup, plan, {}); detail::failed(why)) return why;
   const implementation& by = setup.framework.implementation;
   const named_fact layers{fact::layers, by.layers->name};
   if (by.layers->is_pipelined) return detail::without_code({layers});
+  if (setup.parallelism.pipeline_parallel > 1) return detail::flaw_of_work(setup);
   if (by.compiles_layers)
     return detail::without_code({layers, {fact::compiles_layers, true}, {fact::takes, false}});
   step_counts counts;

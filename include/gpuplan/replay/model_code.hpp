@@ -73,6 +73,9 @@ class sharding {
   constexpr virtual void after_backward(int /*unit*/) {}
   constexpr virtual void gradient_is_there(int /*parameter*/) {}
   constexpr virtual void backward_is_done() {}
+  /// Of a pipeline's stage: a micro-batch's backward is done, and all of a step's are.
+  constexpr virtual void pass_is_done() {}
+  constexpr virtual void reduce_all() {}
   /// The optimizer has updated the parameters.
   constexpr virtual void step_is_done() {}
 
@@ -125,6 +128,9 @@ class model_code : public recomputer {
   }
   /// One micro-batch, to the loss, or to what `outer_loss` makes it of outside the model.
   constexpr virtual value forward() = 0;
+  /// One micro-batch through a pipeline's stage, from what the one before has sent; to what is sent
+  /// on, or `outer_loss` reads.
+  constexpr virtual value forward_stage(const tensor& /*received*/) { return forward(); }
   constexpr virtual value outer_loss(const tensor& result) { return t.share(result); }
   /// Another model of its class, whose log-probabilities its loss reads.
   constexpr virtual void read_reference(model_code& /*other*/) {}

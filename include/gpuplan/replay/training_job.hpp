@@ -7,6 +7,7 @@
 #include <gpuplan/replay/codes.hpp>
 #include <gpuplan/replay/model_code.hpp>
 #include <gpuplan/replay/optimizer_step.hpp>
+#include <gpuplan/replay/sharding/torch_pipeline.hpp>
 #include <gpuplan/training_setup.hpp>
 
 #include <cstdint>
@@ -94,6 +95,7 @@ class running_job final : public training_job {
 
   constexpr void step() override {
     if (shards_ != nullptr && shards_->has_own_step()) return shards_->step();
+    if (setup_.parallelism.pipeline_parallel > 1) return step_of_stage();
     for (std::int64_t micro = 0; micro < plan_.accumulation; ++micro) {
       tape_.begin_micro_batch();
       if (shards_ != nullptr) shards_->forward_begins(micro + 1 == plan_.accumulation);
@@ -111,6 +113,11 @@ class running_job final : public training_job {
       if (micro + 1 == plan_.accumulation) tape_.begin(moment::optimizer);
       tape_.drop_leaves();
     }
+    update();
+  }
+
+ private:
+  constexpr void update() {
     states_.step();
     if (shards_ != nullptr) shards_->step_is_done();
     for (int at = 0; at < tape_.parameters.size(); ++at) {
@@ -119,8 +126,12 @@ class running_job final : public training_job {
       gradient = {};
     }
   }
-
- private:
+  constexpr void step_of_stage() {
+    torch_pipeline micro_batches(tape_, *code_, *shards_, setup_, plan_);
+    micro_batches.run();
+    tape_.begin(moment::optimizer);
+    update();
+  }
   // Its parameters would train, and no loss follows them back.
   constexpr void build_reference(model_code& reference) {
     const int first = tape_.parameters.size();

@@ -582,14 +582,14 @@ class step_explainer : step_composer {
   constexpr void add_end(const step_line& step, const parameter_counts& held_here) {
     const parameter_counts held = trained_of(held_here);
     const int stage = layout_.zero_stage;
-    if (held.total() != 0 && terms_.gradient_communication && stage < 2)
+    if (held.total() != 0 && terms_.gradient_communication && (stage < 2 || shares_once()))
       add(&step_breakdown::gradient_communication,
           time_cause::gradients,
           1,
           of_all(stage == 0 ? collective::all_reduce : collective::reduce_scatter,
                  held,
                  communication_.gradient_bytes(),
-                 costs_.hides_gradients,
+                 costs_.hides_gradients && !shares_once(),
                  step.gradients));
     if (held.total() != 0 && terms_.parameter_communication && stage != 0 && !gathers_in_passes())
       add(&step_breakdown::parameter_communication,
@@ -597,7 +597,7 @@ class step_explainer : step_composer {
           1,
           of_all(collective::all_gather,
                  held,
-                 bits_per_element(setup_.precision.weights) / 8.0,
+                 bytes_of_updated(),
                  costs_.hides_parameters,
                  step.parameters));
     const double multiplied = step.optimizer_flops / on_.half;

@@ -267,7 +267,8 @@ constexpr failure flaw_of_rates(const roofline_time& model) {
     return failure(errc::out_of_bounds,
                    named_fact{fact::devices, ranks.value},
                    named_fact{fact::at_most, most});
-  if (const failure why = detail::flaw_of_micro_batches(layout, plan.accumulation);
+  if (const failure why = detail::flaw_of_micro_batches(
+          layout, plan.accumulation, micro_batches_of(model.setup.framework.layers(), layout));
       detail::failed(why))
     return why;
   return plan;
@@ -714,13 +715,19 @@ class step_composer {
     return time + count(1 + setup_.model.mtp_layers) * of_end(output_, factors_.output);
   }
 
+  // A stage of torchtitan's pipelines gathers in the first micro-batch's forward, and reduces
+  // behind the last one's backward.
+  constexpr bool shares_once() const {
+    return layout_.pipeline_parallel > 1 && layout_.zero_stage == 2 &&
+           setup_.framework.engine.is->gathers_weights;
+  }
   constexpr bool shares_in_passes() const {
-    return layout_.zero_stage >= 2 && terms_.parameter_communication;
+    return layout_.zero_stage >= 2 && terms_.parameter_communication && !shares_once();
   }
   // FSDP's ranks gather weights for each forward pass, and where they do not keep them until the
   // backward pass (ZeRO-3), for that again. DeepSpeed's keep those of ZeRO-2 from step to step.
   constexpr bool gathers_in_passes() const {
-    const bool frees_them = setup_.framework.engine.is->gathers_weights;
+    const bool frees_them = setup_.framework.engine.is->gathers_weights && !shares_once();
     return layout_.zero_stage == 3 || (layout_.zero_stage == 2 && frees_them);
   }
   // Of a rank's part, where weights are on the host.
@@ -815,23 +822,28 @@ class step_composer {
     return {.other = static_cast<std::int64_t>(ceil(trained_share_ * count(held.total())))};
   }
 
+  // A weight's, as ranks send it to those that did not update it.
+  constexpr double bytes_of_updated() const {
+    return shares_once() ? communication_.gathered_bytes()
+                         : bits_per_element(setup_.precision.weights) / 8.0;
+  }
   // What comes behind the last micro-batch, or with it.
   constexpr void add_end(const parameter_counts& held_here, step_line& step) const {
     const parameter_counts held = trained_of(held_here);
     if (held.total() == 0) return;
     const int stage = layout_.zero_stage;
     const double slowed = factors_.sharing;
-    if (terms_.gradient_communication && stage < 2) {
+    if (terms_.gradient_communication && (stage < 2 || shares_once())) {
       const collective what = stage == 0 ? collective::all_reduce : collective::reduce_scatter;
       const double each = communication_.gradient_bytes();
       const double backward = step.busy.total() - step.busy.forward_pass;
-      step.gradients = costs_.hides_gradients
+      step.gradients = costs_.hides_gradients && !shares_once()
                            ? communication_.exposed_of_buckets(backward, what, held, each, slowed)
                            : slowed * communication_.of_all(what, held, each);
     }
     if (terms_.parameter_communication && stage != 0 && !gathers_in_passes()) {
       const collective what = collective::all_gather;
-      const double each = bits_per_element(setup_.precision.weights) / 8.0;
+      const double each = bytes_of_updated();
       step.parameters =
           costs_.hides_parameters
               ? communication_.exposed_of_buckets(step.busy.forward_pass, what, held, each, slowed)

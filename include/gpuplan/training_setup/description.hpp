@@ -132,6 +132,17 @@ struct training_setup {
   return sequences * (setup.sequence_length - 1);
 }
 
+/// How many micro-batches of a step go through a pipeline of such layers: as the schedule takes
+/// them; by PyTorch's Schedule1F1B at least as many as there are stages.
+[[nodiscard]] constexpr micro_batch_rule micro_batches_of(const layer_class& code,
+                                                          const parallelism& layout) {
+  micro_batch_rule taken = micro_batches_of(layout);
+  if (code.divides_stages && layout.schedule == pipeline_schedule::one_f_one_b &&
+      layout.pipeline_parallel > taken.least)
+    taken.least = layout.pipeline_parallel;
+  return taken;
+}
+
 /// The texts of a sample that a sentence encoder compares at most.
 inline constexpr std::int64_t most_texts_beside = 5;
 

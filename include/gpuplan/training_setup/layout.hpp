@@ -204,6 +204,30 @@ constexpr failure flaw_of_sequence(const training_setup& setup) {
                              {{fact::tokens_of_context_rank, setup.sequence_length / context}});
 }
 
+// torchtitan's: layers are dealt to the stages, whose weights stay whole for all micro-batches.
+constexpr failure flaw_of_torch_stages(const training_setup& setup) {
+  const parallelism& layout = setup.parallelism;
+  const engine_class& by = *setup.framework.engine.is;
+  const named_fact sharding{fact::sharding, by.name};
+  const named_fact stages{fact::pipeline_parallel, layout.pipeline_parallel};
+  if (layout.pipeline_parallel == 1) return {};
+  if (!by.runs_stages)
+    return with_engines(without_code({sharding, stages}),
+                        [](const engine_class& taken) { return taken.runs_stages; });
+  if (layout.zero_stage != 2)
+    return without_code(
+        {{fact::zero_stage, layout.zero_stage}, sharding, stages, {fact::takes, 2}});
+  if (const failure why =
+          flaw_if_any({{fact::trains, setup.trains.what},
+                       {fact::weights_on_host, layout.weights_on_host},
+                       {fact::compiles_layers, setup.framework.implementation.compiles_layers},
+                       {fact::compiles_loss, setup.framework.implementation.compiles_loss}},
+                      stages);
+      failed(why))
+    return why;
+  return flaw_of_split(layout, {fact::num_hidden_layers, setup.model.num_hidden_layers});
+}
+
 // What an engine offers beside 1F1B, of stages and by layers whose gradients of weights wait.
 constexpr failure flaw_of_schedule(const training_setup& setup) {
   const parallelism& layout = setup.parallelism;
@@ -214,16 +238,20 @@ constexpr failure flaw_of_schedule(const training_setup& setup) {
   if (layout.pipeline_parallel == 1)
     return without_code(
         {schedule, {fact::pipeline_parallel, layout.pipeline_parallel}, one_by_one});
-  if (!by.is->defers_weights || !by.schedules.has(layout.schedule)) {
+  const auto has = [&](pipeline_schedule one) {
+    return by.schedules.has(one) && (by.is->defers_weights || !traits_of(one).defers_weights);
+  };
+  if (!has(layout.schedule)) {
     failure why = without_code({schedule, {fact::sharding, by.is->name}, one_by_one});
-    for (const auto other : {pipeline_schedule::zero_bubble,
+    for (const auto other : {pipeline_schedule::gpipe,
+                             pipeline_schedule::zero_bubble,
                              pipeline_schedule::zero_bubble_v,
                              pipeline_schedule::dual_pipe,
                              pipeline_schedule::dual_pipe_v})
-      if (by.is->defers_weights && by.schedules.has(other))
-        why.facts[why.count++] = {fact::takes, other};
+      if (has(other)) why.facts[why.count++] = {fact::takes, other};
     return why;
   }
+  if (!traits_of(layout.schedule).defers_weights) return {};
   // What waits of these is not known.
   return flaw_if_any(
       {{fact::trains, setup.trains.what}, {fact::mtp_layers, setup.model.mtp_layers}}, schedule);
@@ -264,6 +292,8 @@ constexpr failure flaw_of_layout(const training_setup& setup) {
   if (const failure why = flaw_of_sequence(setup); failed(why)) return why;
   if (code.is_pipelined)
     if (const failure why = flaw_of_pipelined_layout(setup); failed(why)) return why;
+  if (code.divides_stages)
+    if (const failure why = flaw_of_torch_stages(setup); failed(why)) return why;
   const named_fact loss_parallel{fact::loss_parallel, setup.framework.implementation.loss_parallel};
   if (setup.framework.implementation.loss_parallel && code.is_pipelined)
     return without_code({loss_parallel, layers, {fact::takes, false}});

@@ -47,6 +47,7 @@ inline constexpr layer_class torchtitan{.name = &code_names::torchtitan,
                                         .divides_tensors = true,
                                         .divides_sequence = true,
                                         .divides_context = true,
+                                        .divides_stages = true,
                                         .keeps_costly_results = true,
                                         .is_compiled = true,
                                         .has_flash_alone = true,
@@ -58,7 +59,10 @@ namespace catalog {
 /// torchtitan of December 2024, on fully_shard of PyTorch 2.15: key-value heads are copied to all
 /// heads, and logits are in fp32 for the loss. Not compiled; a setup says `compiles_layers`. Of a
 /// ring of context-parallel ranks only their shares of tokens and weights are counted: 5 % below
-/// four published peaks.
+/// four published peaks. Stages of pipelines are those of PyTorch 2.15's Schedule1F1B and
+/// ScheduleGPipe, each shared by fully_shard: of 34 such ranks the replay is what they asked for,
+/// to the byte (tests/run_time/replay_torch_pipelines.cpp). Beside tensor parallelism none was
+/// measured.
 inline constexpr framework torchtitan{
     .name = "torchtitan",
     .implementation = {.layers = &layer_classes::torchtitan,

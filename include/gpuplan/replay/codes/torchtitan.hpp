@@ -14,19 +14,26 @@ namespace gpuplan::eager {
 class torchtitan_llama final : public model_code {
  public:
   constexpr torchtitan_llama(tape& on, const training_setup& of, const batch_plan& with)
-      : model_code(on, of, with), parts_(on, of.parallelism.tensor_parallel, true) {}
+      : model_code(on, of, with),
+        parts_(on, of.parallelism.tensor_parallel, true),
+        begins_(of.place.stage == 0),
+        ends_(of.place.stage == of.parallelism.pipeline_parallel - 1) {
+    layers = layers_of_stage(of.parallelism, model.num_hidden_layers, of.place.stage);
+  }
   constexpr ~torchtitan_llama() override {}  // NOLINT(modernize-use-equals-default)
 
   constexpr void construct() override {
     const std::int64_t width = model.hidden_size;
-    tokens_ = token_table(parts_.part_of(model.vocab_size), width, trains_all());
+    if (begins_) tokens_ = token_table(parts_.part_of(model.vocab_size), width, trains_all());
     for (std::int64_t at = 0; at < layers; ++at) {
       const auto built = t.building_unit(at);
       build_layer(trains_layer(at));
     }
-    norm_ = norm_module(width, trains_final_norm());
-    head_ = linear_module(
-        operator_kind::head, parts_.part_of(model.vocab_size), width, false, trains_head());
+    if (ends_) {
+      norm_ = norm_module(width, trains_final_norm());
+      head_ = linear_module(
+          operator_kind::head, parts_.part_of(model.vocab_size), width, false, trains_head());
+    }
     angles_ = new_angles();
     add_numbers(angles_);
   }
@@ -39,7 +46,7 @@ class torchtitan_llama final : public model_code {
       parameter.casts_whole_gradient = parameter.data.size.rank == 1;
       parameter.sums_whole_gradient = parameter.casts_whole_gradient || at == tokens_.weight;
     }
-    t.parameters[tokens_.weight].gradient_size = {model.vocab_size, model.hidden_size};
+    if (begins_) t.parameters[tokens_.weight].gradient_size = {model.vocab_size, model.hidden_size};
   }
 
   /// Once the model has memory, another table of angles comes from the host.
@@ -50,21 +57,25 @@ class torchtitan_llama final : public model_code {
   }
 
   constexpr void make_batch() override {
-    const sizes all{plan.micro_batch, tokens_of_rank()};
+    // Each stage has those of all micro-batches.
+    const std::int64_t count = begins_ && ends_ ? 1 : plan.accumulation;
+    const sizes all{count * plan.micro_batch, tokens_of_rank()};
     const auto charged = t.charge(purpose::buffers);
     ids_ = t.make(all, element::int64);
     labels_ = t.make(all, element::int64);
   }
 
-  constexpr value forward() override {
+  constexpr value forward() override { return forward_stage({}); }
+  constexpr value forward_stage(const tensor& received) override {
     t.begin(moment::forward);
     value x;
-    if (parts_.is_on())
-      x = parts_.embed(ids_, tokens_.weight, model.vocab_size);
+    if (begins_)
+      x = embedded();
     else
-      x = rows_of(ids_, tokens_);
+      x = t.share(received);
     beside[0] = angles_;
     for (std::int64_t at = 0; at < layers; ++at) x = run_layer(at, x);
+    if (!ends_) return x;
     t.begin(moment::loss);
     x = norm(x, norm_);
     if (!parts_.is_on()) return linear(x, head_);
@@ -72,10 +83,11 @@ class torchtitan_llama final : public model_code {
     return parts_.by_rows(x, head_.weight, none, divides_classes ? 0 : model.vocab_size);
   }
   constexpr value outer_loss(const tensor& logits) override {
-    const value flat = view(t, logits, {ids_->count(), logits.size[2]});
+    const value numbers = of_micro_batch(labels_);
+    const value flat = view(t, logits, {numbers->count(), logits.size[2]});
     if (setup.framework.implementation.compiles_loss) return compiled_loss(flat);
     const value wide = cast(t, flat, element::fp32);
-    const value labels = view(t, labels_, sizes{ids_->count()});
+    const value labels = view(t, numbers, sizes{numbers->count()});
     if (parts_.is_on() && setup.framework.implementation.loss_parallel)
       return parts_.cross_entropy(wide, labels);
     return cross_entropy(t, wide, labels);
@@ -106,6 +118,18 @@ class torchtitan_llama final : public model_code {
     nn_module query{}, key{}, value{}, out{}, gate{}, down{}, up{}, attention_norm{}, mlp_norm{};
   };
 
+  constexpr value embedded() {
+    const value ids = of_micro_batch(ids_);
+    if (parts_.is_on()) return parts_.embed(ids, tokens_.weight, model.vocab_size);
+    return rows_of(ids, tokens_);
+  }
+  [[nodiscard]] constexpr value of_micro_batch(const tensor& of_all) {
+    tensor seen = of_all;
+    seen.size[0] = plan.micro_batch;
+    seen.is_view = true;
+    t.hold(seen.storage);
+    return {t, seen};
+  }
   /// Of a sequence; what a ring of ranks passes on for attention is not in it.
   [[nodiscard]] constexpr std::int64_t tokens_of_rank() const {
     return setup.sequence_length / setup.parallelism.context_parallel;
@@ -257,6 +281,8 @@ class torchtitan_llama final : public model_code {
   }
 
   tensor_parallel parts_;
+  bool begins_;  // the model, of a pipeline's first stage,
+  bool ends_;    // and of its last
   nn_module tokens_{}, norm_{}, head_{};
   growing_array<layer_modules> modules_{};
   growing_array<compiled_llama_layer> compiled_{};

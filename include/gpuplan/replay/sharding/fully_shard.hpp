@@ -28,7 +28,8 @@ class fully_shard final : public sharding {
         stride_(setup.parallelism.tensor_parallel),
         replicates_(ranks_ < plan.data_parallel),
         on_host_(setup.parallelism.weights_on_host),
-        reduces_always_(setup.framework.engine.reduces_every_micro_batch),
+        is_stage_(setup.parallelism.pipeline_parallel > 1),
+        reduces_always_(setup.framework.engine.reduces_every_micro_batch && !is_stage_),
         weights_(element_of(setup.precision.weights)),
         gathered_(element_of(setup.precision.compute)),
         reduced_(element_of(setup.precision.reduced)),
@@ -97,35 +98,25 @@ class fully_shard final : public sharding {
   constexpr void after_backward(int at) override {
     unit& of = units_[at];
     of.backward = phase::done;
-    growing_array<int> arrived;
-    for (int which = of.first; which < of.first + of.count; ++which) {
-      parameter_record& parameter = t_.parameters[members_[which]];
-      if (!parameter.whole_gradient.defined()) continue;
-      arrived.push(members_[which]);
-      if (parameter.sums_whole_gradient) sum_whole(parameter);
+    if (!is_stage_) end_unit(at, reduces_);
+  }
+
+  constexpr void pass_is_done() override { end_passes(); }
+  /// From the last unit to the first, each alone.
+  constexpr void reduce_all() override {
+    for (int at = root_; at-- > 0;) {
+      t_.begin(moment::backward, at);
+      end_unit(at, true);
     }
-    free_whole(at);
-    if (!reduces_) return;
-    t_.awaits_stream(streams::gradients);
-    t_.release(reducing_);
-    reducing_ = none;
-    if (arrived.size() != 0) reduce(of, arrived);
+    t_.begin(moment::backward);
+    end_unit(root_, true);
+    backward_is_done();
   }
 
   constexpr void backward_is_done() override {
-    finish(root_);
-    for (int at = 0; at < root_; ++at) finish(at);
-    for (int at = 0; at < units_.size(); ++at) {
-      units_[at].backward = phase::idle;
-      units_[at].turn = none;
-      t_.release(units_[at].gathered);
-      t_.release(units_[at].summed);
-      units_[at].gathered = units_[at].summed = none;
-    }
+    end_passes();
     turns_.resize_down(0);
-    for (const int stream : {streams::gradients, streams::replicas}) t_.awaits_stream(stream);
-    t_.release(reducing_);
-    reducing_ = none;
+    end_reductions();
   }
 
  private:
@@ -144,6 +135,39 @@ class fully_shard final : public sharding {
     int turn = eager::none;      // when its forward ended, counted
     phase backward = phase::idle;
   };
+
+  constexpr void end_passes() {
+    finish(root_);
+    for (int at = 0; at < root_; ++at) finish(at);
+    for (int at = 0; at < units_.size(); ++at) {
+      units_[at].backward = phase::idle;
+      units_[at].turn = none;
+      t_.release(units_[at].gathered);
+      t_.release(units_[at].summed);
+      units_[at].gathered = units_[at].summed = none;
+    }
+  }
+  constexpr void end_reductions() {
+    for (const int stream : {streams::gradients, streams::replicas}) t_.awaits_stream(stream);
+    t_.release(reducing_);
+    reducing_ = none;
+  }
+  constexpr void end_unit(int at, bool reduces) {
+    unit& of = units_[at];
+    growing_array<int> arrived;
+    for (int which = of.first; which < of.first + of.count; ++which) {
+      parameter_record& parameter = t_.parameters[members_[which]];
+      if (!parameter.whole_gradient.defined()) continue;
+      arrived.push(members_[which]);
+      if (parameter.sums_whole_gradient) sum_whole(parameter);
+    }
+    free_whole(at);
+    if (!reduces) return;
+    t_.awaits_stream(streams::gradients);
+    t_.release(reducing_);
+    reducing_ = none;
+    if (arrived.size() != 0) reduce(of, arrived);
+  }
 
   constexpr void add_unit(int layer) {
     unit made;
@@ -382,6 +406,7 @@ class fully_shard final : public sharding {
   std::int64_t stride_;    // and from one rank to the next
   bool replicates_;        // other groups have the same
   bool on_host_;
+  bool is_stage_;  // of a pipeline: whole, with whole gradients, until all micro-batches are done
   bool reduces_always_;
   bool reduces_ = true;
   element weights_;
