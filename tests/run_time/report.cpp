@@ -1,22 +1,16 @@
-#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <gpuplan/parallelism.hpp>
-#include <gpuplan/time/pipeline.hpp>
 #include <iterator>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "check.hpp"
 #include "gpuplan_runs.hpp"
 #include "report/findings.hpp"
-#include "report/schedule.hpp"
 #include "temporary_file.hpp"
 
 using namespace gpuplan;
-using report_program::pipeline_task;
 
 namespace {
 
@@ -48,49 +42,7 @@ std::vector<std::string> two_stages_and(const std::vector<std::string>& more) {
   return all;
 }
 
-// No two tasks of a stage at a time, and the last of all when the closed form says.
-void check_schedule(const detail::pipeline_seconds& line, pipeline_schedule schedule) {
-  const std::vector<pipeline_task> tasks = report_program::tasks_of(line, schedule);
-  REQUIRE(tasks.size() ==
-          static_cast<std::size_t>(2 * line.stages * line.micro_batches * line.chunks));
-  double end = 0;
-  for (std::size_t at = 0; at < tasks.size(); ++at) {
-    end = std::max(end, tasks[at].end);
-    if (at > 0 && tasks[at].stage == tasks[at - 1].stage)
-      REQUIRE(tasks[at].begin >= tasks[at - 1].end);
-  }
-  CHECK(end == doctest::Approx(detail::pipeline_time(line, schedule)).epsilon(1e-9));
-}
-
 }  // namespace
-
-TEST_CASE("schedules end when their closed forms say") {
-  std::mt19937 random(20261123);
-  const auto whole = [&](int low, int high) {
-    return std::uniform_int_distribution<int>(low, high)(random);
-  };
-  const auto real = [&](double low, double high) {
-    return std::uniform_real_distribution<double>(low, high)(random);
-  };
-  for (int at = 0; at < 200; ++at) {
-    detail::pipeline_seconds line{.stages = whole(1, 8), .micro_batches = whole(1, 20)};
-    line.middle = {1, real(1.5, 3)};
-    const auto end = [&] {
-      const double by = real(0.6, 1.5);
-      return detail::stage_seconds{by, by * line.middle.backward};
-    };
-    line.first = end();
-    line.last = end();
-    check_schedule(line, pipeline_schedule::one_f_one_b);
-    line.send = real(0, 0.2);
-    check_schedule(line, pipeline_schedule::gpipe);
-    line.first = line.last = line.middle;
-    line.chunks = whole(2, 4);
-    line.stages = whole(2, 6);
-    line.micro_batches = line.stages * whole(1, 4);
-    check_schedule(line, pipeline_schedule::one_f_one_b);
-  }
-}
 
 TEST_CASE("a report is one file that asks nobody for anything") {
   const temporary_file page("", "report.html");

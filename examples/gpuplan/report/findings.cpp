@@ -60,7 +60,7 @@ void look_at_schedule(findings& to) {
   const training_plan& best = *to.best().plan;
   const std::int64_t stages = best.layout.pipeline_parallel;
   constexpr std::int64_t most_stages = 64;
-  if (stages == 1 || stages > most_stages || traits_of(best.layout.schedule).defers_weights) return;
+  if (stages == 1 || stages > most_stages) return;
   const roofline_time time = time_of(to.asked.request, best);
   detail::pipeline_seconds line = detail::step_composer(time, best.batch).line().work.stages;
   line.micro_batches =

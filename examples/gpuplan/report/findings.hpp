@@ -42,7 +42,7 @@ struct findings {
   std::size_t fullest = 0;                // of these
   memory_timeline::timed_trace step{};    // of the fullest
   std::int64_t drawn_micro_batches = 0;   // of that
-  std::vector<pipeline_task> schedule{};  // empty: one stage, or a schedule that is not drawn
+  std::vector<pipeline_task> schedule{};  // empty: one stage, or more than are drawn
   std::int64_t scheduled_micro_batches = 0;
   std::vector<counted_plan> counts{};
 

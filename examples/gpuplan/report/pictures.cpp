@@ -20,6 +20,7 @@
 #include "memory/picture.hpp"
 #include "plan/options.hpp"
 #include "plan/report.hpp"
+#include "report/schedule.hpp"
 #include "setups/numbers.hpp"
 
 namespace report_program {
@@ -164,38 +165,34 @@ picture schedule_picture(const findings& of) {
   const time_unit unit = unit_of(end);
   const training_plan& best = *of.best().plan;
   const parallelism& layout = best.layout;
-  io::gantt_chart chart{
-      .title = "The pipeline's schedule",
-      .subtitle = micro_batches(of.scheduled_micro_batches),
-      .counts = unit.name,
-      .kinds = {{"forward", "#b3d9f0", "#1a1a1a"}, {"backward", "#3d9bdc", "#1a1a1a"}}};
+  io::gantt_chart chart{.title = "The pipeline's schedule",
+                        .subtitle = micro_batches(of.scheduled_micro_batches),
+                        .counts = unit.name,
+                        .idle = "waits",
+                        .mark = mark_of(layout),
+                        .rows = names_of_stages(of.schedule)};
+  for (const auto& look : pass_looks) chart.kinds.push_back({look.name, look.fill, ink_of_passes});
   if (of.scheduled_micro_batches < best.batch.accumulation)
     chart.subtitle += " of the step's " + setups::grouped(best.batch.accumulation) +
                       "; with more, the middle goes on";
-  if (layout.virtual_pipeline > 1) {
-    chart.kinds[0].name = "forward, even chunks";
-    chart.kinds[1].name = "backward, even chunks";
-    chart.kinds.push_back({"forward, odd chunks", "#f0dcbc", "#1a1a1a"});
-    chart.kinds.push_back({"backward, odd chunks", "#d98f2b", "#1a1a1a"});
-  }
-  for (std::int64_t stage = 0; stage < layout.pipeline_parallel; ++stage)
-    chart.rows.push_back("stage " + std::to_string(stage));
+  const bool has_chunks = chunks_held(layout) > 1;
   for (const pipeline_task& task : of.schedule) {
     const std::string number = std::to_string(task.micro_batch + 1);
-    chart.tasks.push_back(
-        {.row = static_cast<std::size_t>(task.stage),
-         .kind = static_cast<std::size_t>((task.is_forward ? 0 : 1) + 2 * (task.chunk % 2)),
-         .begin = task.begin * unit.of_second,
-         .end = task.end * unit.of_second,
-         .label = number,
-         .says = "stage " + std::to_string(task.stage) + ", micro-batch " + number +
-                 (layout.virtual_pipeline > 1 ? ", chunk " + std::to_string(task.chunk) : "") +
-                 (task.is_forward ? ", forward" : ", backward")});
+    chart.tasks.push_back({.row = static_cast<std::size_t>(task.stage),
+                           .kind = static_cast<std::size_t>(task.what),
+                           .begin = task.begin * unit.of_second,
+                           .end = task.end * unit.of_second,
+                           .label = number,
+                           .says = "stage " + std::to_string(task.stage) + ", micro-batch " +
+                                   number +
+                                   (has_chunks ? ", chunk " + std::to_string(task.chunk) : "") +
+                                   ", " + chart.kinds[static_cast<std::size_t>(task.what)].name,
+                           .marked = task.chunk % 2 != 0});
   }
   return drawn("schedule",
                "The pipeline's schedule",
-               "A forward or backward begins once its stage is free and what it needs has come "
-               "from the neighbour; white is the bubble. Numbers are micro-batches.",
+               "A pass begins once its stage is free and what it needs has come from the "
+               "neighbour; where a stage waits is the bubble. Numbers are micro-batches.",
                chart);
 }
 

@@ -48,10 +48,13 @@ struct kind_of_work {
   const char* name;
   const char* fill;
 };
-constexpr std::array<kind_of_work, 6> kinds{{{"forward", "#b3d9f0"},
-                                             {"backward", "#3d9bdc"},
+using report_program::pass_looks;
+constexpr std::array<kind_of_work, 8> kinds{{{pass_looks[0].name, pass_looks[0].fill},
+                                             {pass_looks[1].name, pass_looks[1].fill},
+                                             {pass_looks[2].name, pass_looks[2].fill},
+                                             {pass_looks[3].name, pass_looks[3].fill},
                                              {"recomputation", "#f0dcbc"},
-                                             {"optimizer", "#8fcf9f"},
+                                             {"optimizer", "#5fb37c"},
                                              {"communication", "#d98f2b"},
                                              {"host", "#c9c9c9"}}};
 const char* name_of(work_kind kind) { return kinds[static_cast<std::size_t>(kind)].name; }
@@ -179,12 +182,9 @@ timeline of_schedule(const std::string& option, const runs::stated_step& of) {
   if (stages > most_stages)
     throw guides::bad_request(option + ": --pipeline-parallel " + std::to_string(stages) +
                               ": at most " + std::to_string(most_stages) + " stages are drawn");
-  if (traits_of(layout.schedule).defers_weights)
-    throw guides::bad_request(option +
-                              ": schedules that put off gradients of weights are not drawn; GPipe "
-                              "and 1F1B are");
+  const double passes_of_chunk = traits_of(layout.schedule).defers_weights ? 3 : 2;
   check_count(option,
-              2.0 * static_cast<double>(stages * layout.virtual_pipeline) *
+              passes_of_chunk * static_cast<double>(stages * layout.virtual_pipeline) *
                   static_cast<double>(of.plan.accumulation));
   const time_explanation why = explain_time(of.time, of.plan);
   const step_breakdown& parts = why.parts;
@@ -204,6 +204,8 @@ timeline of_schedule(const std::string& option, const runs::stated_step& of) {
   if (std::abs(scale - 1) > 1e-9)
     made.clock += ", whose times are multiplied by " + io::decimal(scale, 4) +
                   " to end as the closed form does";
+  if (stages > 1) made.stages = report_program::names_of_stages(tasks);
+  made.mark = report_program::mark_of(layout);
   for (std::int64_t stage = 0; stage < stages; ++stage) {
     const auto process = static_cast<std::size_t>(stage);
     made.processes.push_back(stages == 1 ? "device" : "stage " + std::to_string(stage));
@@ -213,14 +215,18 @@ timeline of_schedule(const std::string& option, const runs::stated_step& of) {
     made.memory.push_back(memory_of_stage(of, stage, made.end));
   }
   for (const report_program::pipeline_task& task : tasks) {
-    std::string where = "micro-batch " + std::to_string(task.micro_batch + 1);
-    if (layout.virtual_pipeline > 1) where += ", chunk " + std::to_string(task.chunk);
+    const std::string number = std::to_string(task.micro_batch + 1);
+    const auto kind = static_cast<work_kind>(task.what);  // named alike, in the same order
+    std::string where = "micro-batch " + number;
+    if (chunks_held(layout) > 1) where += ", chunk " + std::to_string(task.chunk);
     made.work.push_back({3 * static_cast<std::size_t>(task.stage),
-                         task.is_forward ? work_kind::forward : work_kind::backward,
-                         task.is_forward ? "forward" : "backward",
+                         kind,
+                         name_of(kind),
                          where,
                          before + scale * task.begin,
-                         before + scale * task.end});
+                         before + scale * task.end,
+                         stages > 1 ? number : "",
+                         task.chunk % 2 != 0});
   }
   for (std::size_t stage = 0; stage < static_cast<std::size_t>(stages); ++stage) {
     const auto add = [&](std::size_t track,
@@ -245,6 +251,25 @@ timeline of_schedule(const std::string& option, const runs::stated_step& of) {
     add(2, work_kind::host, time_cause::host_of_step, now, made.end);
   }
   return made;
+}
+
+// A pipeline's picture in words.
+std::string description_of(const timeline& of) {
+  std::string words = of.title + ". From top to bottom:";
+  for (std::size_t stage = 0; stage < of.stages.size(); ++stage) {
+    std::array<std::size_t, 4> count{};  // of each kind of passes
+    for (const timed_work& one : of.work)
+      if (of.tracks[one.track].process == stage && one.kind <= work_kind::of_weights)
+        ++count[static_cast<std::size_t>(one.kind)];
+    words += (stage == 0 ? " " : "; ") + of.stages[stage] + ":";
+    bool any = false;
+    for (std::size_t kind = 0; kind < count.size(); ++kind)
+      if (count[kind] > 0) {
+        words += (any ? ", " : " ") + std::to_string(count[kind]) + " x " + kinds[kind].name;
+        any = true;
+      }
+  }
+  return words + ". The step ends after " + io::decimal(of.end, 4) + " s.";
 }
 
 }  // namespace
@@ -321,25 +346,43 @@ std::string svg_of(const timeline& of) {
                         .subtitle = of.title + "; " + of.clock,
                         .counts = has_seconds ? "seconds" : "milliseconds"};
   for (const kind_of_work& kind : kinds) chart.kinds.push_back({kind.name, kind.fill, "#1a1a1a"});
-  std::vector<bool> is_used(of.tracks.size());
-  for (const timed_work& one : of.work) is_used[one.track] = true;
   std::vector<std::size_t> row_of(of.tracks.size());
-  for (std::size_t at = 0; at < of.tracks.size(); ++at) {
-    row_of[at] = chart.rows.size();
-    const std::string& process = of.processes[of.tracks[at].process];
-    if (is_used[at]) chart.rows.push_back(process + ": " + of.tracks[at].name);
+  if (of.stages.empty()) {
+    std::vector<bool> is_used(of.tracks.size());
+    for (const timed_work& one : of.work) is_used[one.track] = true;
+    for (std::size_t at = 0; at < of.tracks.size(); ++at) {
+      row_of[at] = chart.rows.size();
+      const std::string& process = of.processes[of.tracks[at].process];
+      if (is_used[at]) chart.rows.push_back(process + ": " + of.tracks[at].name);
+    }
+  } else {
+    chart.title = "A step of a pipeline over its time";
+    chart.rows = of.stages;
+    chart.idle = "waits";
+    chart.mark = of.mark;
+    chart.description = description_of(of);
+    for (std::size_t at = 0; at < of.tracks.size(); ++at) row_of[at] = of.tracks[at].process;
   }
   const double narrow = unit * of.end / 2000;
   constexpr std::size_t none = static_cast<std::size_t>(-1);
-  std::vector<std::size_t> last(of.tracks.size(), none);  // task of each track
-  for (const timed_work& one : of.work) {
-    const double begin = unit * one.begin;
+  std::vector<std::size_t> last(chart.rows.size(), none);  // task of each line
+  // Along a stage's one line as it ends, so that passes come before what goes on behind them.
+  std::vector<timed_work> work = of.work;
+  if (!of.stages.empty())
+    std::stable_sort(work.begin(), work.end(), [](const timed_work& one, const timed_work& next) {
+      return one.end < next.end;
+    });
+  for (const timed_work& one : work) {
+    double begin = unit * one.begin;
     const double end = unit * one.end;
     const auto kind = static_cast<std::size_t>(one.kind);
-    std::size_t& before = last[one.track];
+    std::size_t& before = last[row_of[one.track]];
     if (before != none) {
       io::gantt_chart::task& task = chart.tasks[before];
-      if (task.kind == kind && begin - task.end < narrow &&
+      // Of a stage's one line, what goes on behind passes is not seen.
+      begin = std::max(begin, task.end);
+      if (end <= begin) continue;
+      if (task.marked == one.marked && task.kind == kind && begin - task.end < narrow &&
           (task.end - task.begin < 6 * narrow || end - begin < 6 * narrow)) {
         task.end = end;
         task.label.clear();
@@ -352,8 +395,9 @@ std::string svg_of(const timeline& of) {
                            .kind = kind,
                            .begin = begin,
                            .end = end,
-                           .label = one.name,
-                           .says = one.name + (one.where.empty() ? "" : ", " + one.where)});
+                           .label = one.label.empty() ? one.name : one.label,
+                           .says = one.name + (one.where.empty() ? "" : ", " + one.where),
+                           .marked = one.marked});
   }
   return to_svg(chart);
 }

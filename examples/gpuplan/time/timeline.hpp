@@ -21,7 +21,16 @@ struct track {
   std::string name{};
 };
 
-enum class work_kind { forward, backward, recompute, optimizer, communication, host };
+enum class work_kind {
+  forward,
+  backward,
+  of_input,
+  of_weights,
+  recompute,
+  optimizer,
+  communication,
+  host
+};
 
 struct timed_work {
   std::size_t track = 0;
@@ -30,6 +39,8 @@ struct timed_work {
   std::string where{};  // layer or micro-batch
   double begin = 0;     // s
   double end = 0;
+  std::string label{};  // in a picture: as the name where there is none
+  bool marked = false;  // as the timeline's `mark` says
 };
 
 /// From each time on, what is in use.
@@ -47,6 +58,9 @@ struct timeline {
   std::vector<track> tracks{};
   std::vector<timed_work> work{};  // of a track one after the other
   std::vector<memory_curve> memory{};
+  // Of a pipeline, whose picture has one line for each stage.
+  std::vector<std::string> stages{};
+  std::string mark{};
 };
 
 /// The step of eager code, operator by operator; failure of any other. Throws
@@ -62,7 +76,8 @@ struct timeline {
 /// Trace Event Format (JSON), for Perfetto and chrome://tracing: complete events, counters of
 /// memory in bytes, and names.
 [[nodiscard]] std::string chrome_trace_of(const timeline& of);
-/// A line for each track; what is narrower than can be seen is drawn with its neighbours.
+/// A line for each track, of a pipeline for each stage; what is narrower than can be seen is drawn
+/// with its neighbours.
 [[nodiscard]] std::string svg_of(const timeline& of);
 
 }  // namespace time_program

@@ -178,6 +178,8 @@ class chart_sheet {
   [[nodiscard]] double y() const { return y_; }
   void go_down(double by) { y_ += by; }
   void add(const std::string& element) { body_ += element; }
+  /// What the picture shows, in words.
+  void describe(const std::string& words) { description_ = words; }
 
   struct look {
     double size = text_size;
@@ -269,15 +271,17 @@ class chart_sheet {
            "\" viewBox=\"0 0 " + wide + ' ' + high +
            "\" font-family=\"Helvetica, Arial, sans-serif\" font-size=\"12\" role=\"img\">\n"
            "<title>" +
-           markup_escaped(title_) + "</title>\n<style>" + chart_styles() + "</style>\n" + "<rect " +
-           filled(chart_paper) + " width=\"" + wide + "\" height=\"" + high + "\"/>\n" + body_ +
-           "</svg>\n";
+           markup_escaped(title_) + "</title>\n" +
+           (description_.empty() ? "" : "<desc>" + markup_escaped(description_) + "</desc>\n") +
+           "<style>" + chart_styles() + "</style>\n" + "<rect " + filled(chart_paper) +
+           " width=\"" + wide + "\" height=\"" + high + "\"/>\n" + body_ + "</svg>\n";
   }
 
  private:
   double width_;
   double y_ = 6;
   std::string title_;
+  std::string description_{};
   std::string body_{};
 };
 

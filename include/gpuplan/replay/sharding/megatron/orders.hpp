@@ -1,7 +1,6 @@
 #pragma once
 
-// In which order a rank of a pipeline does the passes of a step, where gradients of weights may be
-// passes of their own. Private.
+// In which order a rank of a pipeline does the passes of a step. Private.
 
 #include <gpuplan/parallelism.hpp>
 #include <gpuplan/replay/eager/tensor.hpp>
@@ -19,15 +18,22 @@ struct stage_pass {
   std::int64_t micro_batch = 0;  // of those that go through the chunk
 };
 
-/// The passes of a rank, in order: ZB-H1 as PyTorch's ScheduleInterleavedZeroBubble has it with one
-/// chunk, ZB-V as its ScheduleZBVZeroBubble, DualPipe and DualPipeV as deepseek-ai/DualPipe, whose
-/// two passes at once are one behind the other. Preconditions: `validate` accepts the layout, and
-/// its micro-batches.
+/// The passes of a rank, in order: GPipe; 1F1B; that interleaved as Megatron-Core has it; ZB-H1 as
+/// PyTorch's ScheduleInterleavedZeroBubble has it with one chunk, ZB-V as its
+/// ScheduleZBVZeroBubble, DualPipe and DualPipeV as deepseek-ai/DualPipe, whose two passes at once
+/// are one behind the other. Preconditions: `validate` accepts the layout, and its micro-batches.
 class pass_order {
  public:
   constexpr pass_order(const parallelism& layout, std::int64_t stage, std::int64_t count) {
     const std::int64_t stages = layout.pipeline_parallel;
     switch (layout.schedule) {
+      case pipeline_schedule::gpipe:
+        for (const pass_kind what : {pass_kind::forward, pass_kind::backward})
+          for (std::int64_t at = 0; at < count; ++at) passes_.push({what, 0, at});
+        break;
+      case pipeline_schedule::one_f_one_b:
+        order_one_by_one(stages, layout.virtual_pipeline, stage, count);
+        break;
       case pipeline_schedule::zero_bubble:
         order_straight(stages, stage, count);
         break;
@@ -39,7 +45,7 @@ class pass_order {
         first_ = stage < stages / 2 ? 0 : 1;
         order_dual(stages / 2, stage < stages / 2 ? stage : stages - 1 - stage, count / 2);
         break;
-      default:
+      case pipeline_schedule::dual_pipe_v:
         order_dual(stages, stage, count);
         break;
     }
@@ -64,6 +70,28 @@ class pass_order {
   }
   constexpr void of_weights() { add(pass_kind::of_weights, waiting_[next_waiting_++]); }
 
+  // Warm-up forwards, then one forward and one backward in turn, then the backwards that are left.
+  // Interleaved, groups of as many micro-batches as there are stages go through one chunk after the
+  // other, and backwards from the last one.
+  constexpr void order_one_by_one(std::int64_t stages,
+                                  std::int64_t chunks,
+                                  std::int64_t stage,
+                                  std::int64_t count) {
+    const std::int64_t behind = stages - 1 - stage;
+    const std::int64_t all = count * chunks;
+    const std::int64_t ahead = chunks == 1 ? behind : 2 * behind + (chunks - 1) * stages;
+    const std::int64_t group = chunks == 1 ? 1 : stages;
+    const auto nth = [&](pass_kind what, std::int64_t at) {
+      const auto chunk = static_cast<int>(at / group % chunks);
+      passes_.push({what,
+                    what == pass_kind::forward ? chunk : static_cast<int>(chunks) - 1 - chunk,
+                    at / (group * chunks) * group + at % group});
+    };
+    for (std::int64_t at = 0; at < all + ahead; ++at) {
+      if (at < all) nth(pass_kind::forward, at);
+      if (at >= ahead) nth(pass_kind::backward, at - ahead);
+    }
+  }
   // Warm-up forwards, then one forward and one backward in turn; gradients of weights follow as
   // many micro-batches later as there are stages before this one.
   constexpr void order_straight(std::int64_t stages, std::int64_t stage, std::int64_t count) {
