@@ -105,7 +105,8 @@ class running_job final : public training_job {
         const auto goes_back = tape_.going_back();
         // Accelerate divides by its own number of micro-batches, which is 1.
         const bool divides = setup_.objective == training_objective::group_relative;
-        const value divided = divides ? scale(tape_, loss) : tape_.share(loss);
+        value divided = tape_.share(loss);
+        if (divides) divided = scale(tape_, loss);
         scaled = states_.scaled(divided);
       }
       tape_.backward(scaled);

@@ -284,13 +284,19 @@ class megatron_gpt final : public megatron_recurrent {
     {
       const bool is_again = is_mixture && recomputes(&recomputed_modules::norms);
       const auto listed = t.list_made(of_norm, is_again);
-      normed = is_mixture ? engine_norm(x, by.experts.norm) : input_norm(x, by.mlp.norm);
+      if (is_mixture)
+        normed = engine_norm(x, by.experts.norm);
+      else
+        normed = input_norm(x, by.mlp.norm);
     }
     {
       const bool is_again =
           recomputes(is_mixture ? &recomputed_modules::experts : &recomputed_modules::mlp);
       const auto listed = t.list_made(of_all, is_again);
-      out = is_mixture ? mixture(normed, by.experts) : mlp(normed, by.mlp);
+      if (is_mixture)
+        out = mixture(normed, by.experts);
+      else
+        out = mlp(normed, by.mlp);
     }
     if (of_all.size() != 0) out = drop_until_backward(of_all, out);
     if (of_norm.size() != 0) out = drop_until_backward(of_norm, out);

@@ -23,7 +23,8 @@ class modernbert_code final : public text_encoder_code {
       x = transform(select(t, hidden, 1));
     else
       x = transform(hidden);
-    return finds_spans() ? span_loss(x) : token_loss(x);
+    if (finds_spans()) return span_loss(x);
+    return token_loss(x);
   }
 
  protected:

@@ -147,7 +147,8 @@ class swin_code : public image_encoder_code {
     hidden = pad_to(t, hidden, {batch, padded, padded, width});
     value in_windows;
     {
-      const value shifted = shifts ? roll(t, hidden) : t.share(hidden);
+      value shifted = t.share(hidden);
+      if (shifts) shifted = roll(t, hidden);
       in_windows = regrouped(shifted, windows);
     }
     in_windows = view(t, in_windows, {batch * windows * windows, window * window, width});

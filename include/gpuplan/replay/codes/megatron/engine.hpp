@@ -164,7 +164,8 @@ class megatron_engine : public megatron_parts {
                                  bool adds_bias,
                                  const low_rank& adapter) {
     if (adapter.down == none) return column_linear(x, norm_inside, by, adds_bias);
-    const value normed = norm_inside.weight == none ? t.share(x) : engine_norm(x, norm_inside);
+    value normed = t.share(x);
+    if (norm_inside.weight != none) normed = engine_norm(x, norm_inside);
     const value made = column_linear(normed, {}, by, adds_bias);
     return add(t, made, beside_of(normed, adapter));
   }

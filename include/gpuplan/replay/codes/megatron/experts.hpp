@@ -139,7 +139,8 @@ class megatron_experts : public megatron_mlp {
     };
     value permuted, permuted_weights;
     {
-      const value narrowed = is_latent ? engine_matmul(x, {}, by.narrow, false, {}) : t.share(x);
+      value narrowed = t.share(x);
+      if (is_latent) narrowed = engine_matmul(x, {}, by.narrow, false, {});
       permute(view(t, narrowed, {tokens, width}), kept, rows, permuted, permuted_weights);
     }
     const value received = all_to_all(permuted);

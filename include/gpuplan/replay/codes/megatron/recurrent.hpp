@@ -56,7 +56,11 @@ class megatron_recurrent : public megatron_experts {
     value mixed = column_linear(x, by.in_norm, by.in, false);
     mixed = transpose(t, mixed, 0, 1);  // (batch, sequence, all that is read)
     if (!by.is_delta_rule) mixed = contiguous(t, mixed);
-    value core = by.is_delta_rule ? delta_rule(mixed, by) : scan(mixed, by);
+    value core;
+    if (by.is_delta_rule)
+      core = delta_rule(mixed, by);
+    else
+      core = scan(mixed, by);
     mixed.drop();
     if (by.is_delta_rule) {
       core = gated_norm(core, by);
