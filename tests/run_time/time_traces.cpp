@@ -175,6 +175,72 @@ TEST_CASE("a pipeline has a process for each stage, and ends when the step is pr
   CHECK(found.most_memory > 0);
 }
 
+namespace {
+
+trace_words scheduled(const char* framework, const char* schedule, int stages, int chunks) {
+  return {"llama-3-8b",
+          "--framework",
+          framework,
+          "--gpu",
+          "h100-sxm",
+          "--gpus",
+          "16",
+          "--pipeline-parallel",
+          std::to_string(stages),
+          "--virtual-pipeline",
+          std::to_string(chunks),
+          "--pipeline-schedule",
+          schedule,
+          "--accumulation",
+          "8"};
+}
+
+}  // namespace
+
+TEST_CASE("passes of gradients of weights are traced, each micro-batch's once by each chunk") {
+  struct schedule {
+    const char* framework;
+    const char* name;
+    int stages;
+    int chunks;
+  };
+  for (const schedule& one : {schedule{"megatron-zero-bubble", "zero-bubble", 4, 1},
+                              schedule{"megatron-zero-bubble", "zero-bubble-v", 4, 2},
+                              schedule{"megatron-dual-pipe", "dualpipe", 4, 1},
+                              schedule{"megatron-dual-pipe", "dualpipev", 4, 2}}) {
+    CAPTURE(one.name);
+    const trace_words asked = scheduled(one.framework, one.name, one.stages, one.chunks);
+    loaded_trace found = traced(asked);
+    CHECK(found.processes.size() == static_cast<std::size_t>(one.stages));
+    const auto passes = static_cast<std::size_t>(8 * one.stages * one.chunks);
+    CHECK(found.names["forward"] == passes);
+    CHECK(found.names["backward"] + found.names["backward of inputs"] == passes);
+    CHECK(found.names["backward of weights"] == found.names["backward of inputs"]);
+    CHECK(found.names["backward of weights"] > 0);
+    CHECK(found.end == doctest::Approx(predicted_step(asked)).epsilon(1e-9));
+  }
+}
+
+TEST_CASE("the picture of a pipeline has a line for each stage, and words") {
+  trace_words asked = scheduled("megatron-zero-bubble", "zero-bubble-v", 4, 2);
+  const temporary_file file("", "step.svg");
+  asked.insert(asked.end(), {"--svg", file.name()});
+  const outcome made = output_of_command("time", asked);
+  INFO(made.err);
+  REQUIRE(made.status == 0);
+  const std::string svg = file.text();
+  for (const char* part : {"role=\"img\"",
+                           "<title>A step of a pipeline over its time</title>",
+                           "<desc>meta-llama-3-8b",
+                           "; stage 3, waits ",
+                           ": 16 x forward, 16 x backward of inputs, 16 x backward of weights",
+                           ">backward of weights</text>",
+                           ">second chunk</text>",
+                           ">waits</text>"})
+    CHECK_MESSAGE(has(svg, part), part);
+  CHECK(!has(svg, "passes</text>"));
+}
+
 TEST_CASE("compiled layers are drawn by their parts") {
   const trace_words asked{"llama-3-8b",
                           "--framework",

@@ -96,6 +96,7 @@ constexpr word<reference_model> references[] = {
 };
 constexpr word<pipeline_schedule> schedules[] = {
     {"1f1b", "", pipeline_schedule::one_f_one_b},
+    {"gpipe", "GPipe", pipeline_schedule::gpipe},
     {"zero-bubble", "zero-bubble", pipeline_schedule::zero_bubble},
     {"zero-bubble-v", "zero-bubble V", pipeline_schedule::zero_bubble_v},
     {"dualpipe", "DualPipe", pipeline_schedule::dual_pipe},

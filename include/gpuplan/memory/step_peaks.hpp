@@ -443,7 +443,9 @@ constexpr repetition repeated_micro_batches(const training_setup& setup, const b
   const bool adds_each = setup.framework.layers().divides_stages;
   const bool all_are = setup.parallelism.schedule == pipeline_schedule::gpipe;
   const std::int64_t on_their_way = all_are ? 1 : stages - setup.place.stage;
-  const std::int64_t fewer = (in_turns ? 3 * stages : on_their_way + 2) + all % period;
+  const std::int64_t apart = on_their_way + 2;
+  const std::int64_t least = micro_batches_of(setup.framework.layers(), setup.parallelism).least;
+  const std::int64_t fewer = (in_turns ? 3 * stages : apart > least ? apart : least) + all % period;
   if (all <= fewer + period) return {all, period, 0};
   const bool notes_losses =
       setup.framework.engine.is->notes_losses && setup.place.stage == stages - 1;
