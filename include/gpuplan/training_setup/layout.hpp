@@ -225,7 +225,13 @@ constexpr failure flaw_of_torch_stages(const training_setup& setup) {
                       stages);
       failed(why))
     return why;
-  return flaw_of_split(layout, {fact::num_hidden_layers, setup.model.num_hidden_layers});
+  const named_fact layers{fact::num_hidden_layers, setup.model.num_hidden_layers};
+  if (const failure why = flaw_of_split(layout, layers); failed(why)) return why;
+  // The ends have parameters without layers too.
+  for (std::int64_t stage = 1; stage < layout.pipeline_parallel - 1; ++stage)
+    if (layers_of_stage(layout, layers.value, stage) == 0)
+      return without_code({{fact::stage, stage}, layers, stages});
+  return {};
 }
 
 // What an engine offers beside 1F1B, of stages and by layers whose gradients of weights wait.
