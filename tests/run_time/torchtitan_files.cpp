@@ -275,6 +275,14 @@ TEST_CASE("torchtitan's writer refuses what it would train otherwise") {
   right.model = "meta-llama/Llama-3.1-8B";
   right.gpus = 8;
   CHECK(write_torchtitan(right));
+  // Equal stages: by default it would count the ends as a layer each.
+  right.pipeline_parallel = 4;
+  right.split = {};
+  const written_config equal = write_torchtitan(right);
+  REQUIRE(equal);
+  for (const char* end : {"first", "last"})
+    CHECK(equal.files[0].text.find("pipeline_parallel_" + std::string(end) +
+                                   "_stage_less_layers = 0") != std::string::npos);
   const auto refuses = [&right](auto change) {
     training_config config = right;
     change(config);

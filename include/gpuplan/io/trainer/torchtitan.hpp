@@ -175,12 +175,14 @@ struct torchtitan_plan {
     parallelism["fsdp_reshard_after_forward"] = *config.zero_stage == 3 ? "always" : "never";
   if (config.schedule_of_pipeline || schedule->chunks > 1)
     parallelism["pipeline_parallel_schedule"] = std::string(schedule->name);
-  if (config.split && config.split->first_have_more) {
-    parallelism["pipeline_parallel_first_stage_less_layers"] = config.split->embedding_layers;
-    parallelism["pipeline_parallel_last_stage_less_layers"] = config.split->head_layers;
+  const bool is_pipelined = config.pipeline_parallel && *config.pipeline_parallel > 1;
+  // The ends count as a layer each where nothing is said.
+  const pipeline_split split = config.split ? *config.split : pipeline_split{};
+  if (split.first_have_more || (is_pipelined && split.is_even())) {
+    parallelism["pipeline_parallel_first_stage_less_layers"] = split.embedding_layers;
+    parallelism["pipeline_parallel_last_stage_less_layers"] = split.head_layers;
   }
   if (config.weights_on_host) training["enable_cpu_offload"] = *config.weights_on_host;
-  const bool is_pipelined = config.pipeline_parallel && *config.pipeline_parallel > 1;
   // On by default since 0.3, which takes them with neither of these.
   if (is_pipelined || (config.expert_parallel && *config.expert_parallel > 1))
     training["disable_cuda_graphs"] = true;
