@@ -112,12 +112,14 @@ void check_dependencies(const pipeline_seconds& line,
   }
   const std::int64_t last = chunks_in_all(layout) - 1;
   const double little = 1e-12;
-  for (const auto& [key, task] : found) {
-    const auto& [what, place, micro_batch] = key;
+  for (const auto& entry : found) {
+    const pipeline_task& task = *entry.second;
+    const int what = std::get<0>(entry.first);
+    const std::int64_t place = std::get<1>(entry.first);
     const auto follows = [&](int kind, std::int64_t at) {
-      const pipeline_task& given = *found.at({kind, at, micro_batch});
-      const double send = given.stage == task->stage ? 0 : line.send;
-      CHECK(task->begin >= given.end + send - little);
+      const pipeline_task& given = *found.at({kind, at, task.micro_batch});
+      const double send = given.stage == task.stage ? 0 : line.send;
+      CHECK(task.begin >= given.end + send - little);
     };
     if (what == 0 && place > 0) follows(0, place - 1);
     if (what == 1) follows(0, place);
