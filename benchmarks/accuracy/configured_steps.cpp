@@ -117,6 +117,17 @@ std::string read_adapters(const row& source,
   return adapters.why_not;
 }
 
+// The parts of a composite that do not train, where none has adapters: "vision", "projector" and
+// "language", joined by commas.
+void freeze_parts(const row& source, gpuplan::composite_model& model) {
+  const std::string_view frozen = source.text("frozen");
+  constexpr std::string_view names[] = {"vision", "language"};
+  for (int at = 0; at < model.size() && at < 2; ++at)
+    if (frozen.find(names[at]) != std::string_view::npos)
+      model.parts[at].trains.what = gpuplan::training::frozen;
+  if (frozen.find("projector") != std::string_view::npos) model.parts[0].next.trains = false;
+}
+
 // Images of any size: rows of patches, and how many of them each image has above and beside each
 // other (`values`; else all are as square as they can be).
 std::string read_grids(const row& source, const json& inputs, gpuplan::composite_model& model) {
@@ -249,7 +260,11 @@ described_setup describe_configured_step(const row& source) {
       described.why_not = read;
       return described;
     }
+  if (!source.blank("parallel")) described.why_not = read_parallel(source, setup);
+  if (!described.why_not.empty()) return described;
+  if (described.composite) freeze_parts(source, *described.composite);
   described.plan = {.micro_batch = source.integer_or("micro_batch", 1),
+                    .data_parallel = source.integer_or("world_size", 1),
                     .accumulation = source.integer_or("accumulation", 1)};
   if (const auto valid = validate(setup, described.plan); !valid)
     described.why_not = gpuplan::failure_text(valid.why()).c_str();

@@ -171,29 +171,7 @@ std::string read_setup(const row& source, training_setup& setup) {
   // T5 ties its head whatever its configuration says, which tells the versions apart.
   if (setup.framework.implementation.scales_decoder_outputs && !source.flag("tied_embeddings"))
     setup.framework = gpuplan::catalog::hugging_face_t5_1_1;
-  if (source.text("parallel") == "ddp" || source.text("parallel") == "zero1") {
-    setup.parallelism.zero_stage = source.text("parallel") == "zero1" ? 1 : 0;
-    setup.framework.engine.gradients_are_views = source.flag("ddp_bucket_view");
-  } else if (source.text("parallel") == "fsdp2_full" ||
-             source.text("parallel") == "fsdp2_grad_op") {
-    setup.parallelism.zero_stage = source.text("parallel") == "fsdp2_full" ? 3 : 2;
-    setup.framework.engine.is = &gpuplan::engine_classes::fsdp2;
-    // Its own formats are what the setup says of casts.
-    if (setup.precision.autocast()) return not_known("precision", source.text("precision"));
-    setup.precision.compute = setup.precision.reduced = setup.precision.weights;
-    const std::string_view gathered = source.text("fsdp_param_dtype");
-    const std::string_view reduced = source.text("fsdp_reduce_dtype");
-    if (!gathered.empty() && !look_up(gathered, formats, setup.precision.compute))
-      return not_known("fsdp_param_dtype", gathered);
-    if (!reduced.empty() && !look_up(reduced, formats, setup.precision.reduced))
-      return not_known("fsdp_reduce_dtype", reduced);
-  } else if (source.text("parallel").substr(0, 2) == "tp") {
-    setup.parallelism.tensor_parallel = source.integer_or("world_size", 1);
-    setup.parallelism.sequence_parallel = source.text("parallel") != "tp";
-    setup.framework.implementation.loss_parallel = source.text("parallel") == "tp_sp_loss";
-  } else if (source.text("parallel") != "single") {
-    return not_known("parallel", source.text("parallel"));
-  }
+  if (const std::string why = read_parallel(source, setup); !why.empty()) return why;
   read_version(source, setup);
   if (source.text("loss") == "cross_entropy_fp32_logits")
     setup.framework.implementation.logits = gpuplan::logits_kind::to_fp32;
@@ -208,6 +186,33 @@ std::string read_setup(const row& source, training_setup& setup) {
 }
 
 }  // namespace
+
+std::string read_parallel(const row& source, training_setup& setup) {
+  const std::string_view parallel = source.text("parallel");
+  if (parallel == "ddp" || parallel == "zero1") {
+    setup.parallelism.zero_stage = parallel == "zero1" ? 1 : 0;
+    setup.framework.engine.gradients_are_views = source.flag("ddp_bucket_view");
+  } else if (parallel == "fsdp2_full" || parallel == "fsdp2_grad_op") {
+    setup.parallelism.zero_stage = parallel == "fsdp2_full" ? 3 : 2;
+    setup.framework.engine.is = &gpuplan::engine_classes::fsdp2;
+    // Its own formats are what the setup says of casts.
+    if (setup.precision.autocast()) return not_known("precision", source.text("precision"));
+    setup.precision.compute = setup.precision.reduced = setup.precision.weights;
+    const std::string_view gathered = source.text("fsdp_param_dtype");
+    const std::string_view reduced = source.text("fsdp_reduce_dtype");
+    if (!gathered.empty() && !look_up(gathered, formats, setup.precision.compute))
+      return not_known("fsdp_param_dtype", gathered);
+    if (!reduced.empty() && !look_up(reduced, formats, setup.precision.reduced))
+      return not_known("fsdp_reduce_dtype", reduced);
+  } else if (parallel.substr(0, 2) == "tp") {
+    setup.parallelism.tensor_parallel = source.integer_or("world_size", 1);
+    setup.parallelism.sequence_parallel = parallel != "tp";
+    setup.framework.implementation.loss_parallel = parallel == "tp_sp_loss";
+  } else if (parallel != "single") {
+    return not_known("parallel", parallel);
+  }
+  return {};
+}
 
 void read_version(const row& source, training_setup& setup) {
   setup.framework.implementation.keeps_workspaces =

@@ -25,6 +25,9 @@ void refuse_invalid(described_setup& described);
 /// Reads what columns say of precision and optimizer; why they are not known, or nothing.
 std::string read_numerics(const row& source, gpuplan::training_setup& setup);
 
+/// Reads how ranks share a step: `parallel`, and the formats of fully_shard; likewise.
+std::string read_parallel(const row& source, gpuplan::training_setup& setup);
+
 /// Reads what the version of PyTorch changes.
 void read_version(const row& source, gpuplan::training_setup& setup);
 

@@ -56,6 +56,7 @@ struct engine_class {
   bucket_unit buckets = bucket_unit::of_bytes;
 
   bool gathers_weights = false;      // of a layer before it runs, cast to the compute format
+  bool shards_parts = false;         // likewise of several transformers in one step
   bool offloads_weights = false;     // with their gradients and states, if asked to
   bool has_own_step = false;         // its optimizer, with fp32 masters, is its own
   bool has_fp32_gradients = false;   // sums of gradients
@@ -99,6 +100,7 @@ inline constexpr engine_class fsdp2{.name = &code_names::fsdp2,
                                     .most_zero_stage = 3,
                                     .holds = held_states::parts,
                                     .gathers_weights = true,
+                                    .shards_parts = true,
                                     .offloads_weights = true,
                                     .runs_stages = true,
                                     .repeats_layers = true,
@@ -109,7 +111,7 @@ inline constexpr engine_class fsdp1 = [] {
   engine_class changed = fsdp2;
   changed.name = &code_names::fsdp1;
   changed.trains_parts = false;
-  changed.offloads_weights = changed.runs_stages = false;
+  changed.shards_parts = changed.offloads_weights = changed.runs_stages = false;
   changed.counts_work = false;
   return changed;
 }();

@@ -92,6 +92,7 @@ struct layer_class {
   bool has_image_tokens = false;    // of these, the first's images are tokens of the second's text
   bool joins_towers = false;        // of these, the first two see one image; their patches are
                                     // joined, and stand behind the first token of the third's text
+  bool shards_parts = false;        // of these, a layer of a part is a unit that ranks share
   bool adapts_connectors = false;   // adapters are beside all linear layers between these, too
   bool has_robots = false;          // weights for each kind in an action head, and frozen parts in
                                     // the format that autocast computes in

@@ -292,12 +292,16 @@ constexpr failure flaw_of_parts(const training_setup& setup) {
   if (const failure why = flaw_if_any({{fact::composite, !classes.runs_composites}}, layers);
       failed(why))
     return why;
-  // Which units share weights is the user's own there.
   const engine_class& engine = *setup.framework.engine.is;
-  if (engine.gathers_weights)
+  const auto shares = [&](const engine_class& taken) {
+    return taken.runs_others &&
+           (!taken.gathers_weights || (classes.shards_parts && taken.shards_parts));
+  };
+  // Those whose time is known too
+  if (engine.gathers_weights && !shares(engine))
     return with_engines(
         without_code({{fact::sharding, engine.name}, layers}),
-        [](const engine_class& taken) { return taken.runs_others && !taken.gathers_weights; });
+        [&](const engine_class& taken) { return shares(taken) && taken.counts_work; });
   int parts = 0;
   while (parts < composite_model::most_parts && classes.parts[parts] != nullptr) ++parts;
   if (const failure why = flaw_unless({{{fact::parts, model.size()}, parts}}, layers); failed(why))

@@ -96,6 +96,7 @@ TEST_CASE("steps of models that a configuration describes, to the byte") {
   };
   all_are_exact("configured_images.csv", 38);
   all_are_exact("configured_composites.csv", 96);
+  all_are_exact("sharded_composites.csv", 43);
 }
 
 TEST_CASE("what steps ask of a device, to the last kernel and byte") {

@@ -750,7 +750,7 @@ TEST_CASE("a model of several parts of the catalogue has its training step's mem
   CHECK(output_of_command("batch", of_batch).status == 0);
   CHECK(
       has(refusal_of("time", {"gr00t-n1.5-3b", "--zero", "3", "--gpu", "h100-sxm", "--gpus", "8"}),
-          "sharding fsdp2 is not taken beside layers flow_matching; ddp or deepspeed is"));
+          "sharding fsdp2 is not taken beside layers flow_matching; ddp is"));
   CHECK(has(refusal_of("memory", {"gr00t-n1.5-3b", "--train", "full"}),
             "--train full: parts of this model are frozen"));
   for (const auto& [option, value] :

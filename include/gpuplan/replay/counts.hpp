@@ -111,7 +111,8 @@ constexpr failure flaw_of_work(const training_setup& setup) {
   if (!engine.counts_work)
     return with_engines(
         without_code({{fact::sharding, engine.name}, layers}), [&](const engine_class& taken) {
-          return taken.counts_work && (setup.composite == nullptr || !taken.gathers_weights);
+          return taken.counts_work &&
+                 (setup.composite == nullptr || !taken.gathers_weights || classes.shards_parts);
         });
   if (setup.parallelism.pipeline_parallel > 1)
     return without_code(

@@ -149,6 +149,7 @@ class model_code : public recomputer {
   }
 
   model_code* whole_model = this;  // the model that this is a part of
+  int first_unit = 0;              // of its layers, among those of all parts
   sharding* shards = nullptr;
   bool is_watched = false;  // the sharding has hooks around every module
   tensor given_input{};     // the input as the present forward was given it
@@ -202,6 +203,10 @@ class model_code : public recomputer {
 
   // -- modules
 
+  /// Parameters are built for this layer.
+  [[nodiscard]] constexpr auto building_layer(std::int64_t at) {
+    return t.building_unit(first_unit + at);
+  }
   constexpr int parameter(const sizes& size, bool trains) {
     // a base is quantised on its way to the device
     const bool in_fp32 = setup.framework.implementation.builds_in_fp32 && !quantised.is_on();
@@ -236,7 +241,7 @@ class model_code : public recomputer {
     }
     const bool is_shared = shared < shared_tables_.size() && renews_shared() && last != none;
     // what a module had lives until its next parameter is there
-    const int was = is_shared ? renew(0) : none;
+    const int was = is_shared ? renew(shared_tables_[shared].table) : none;
     if (last != none) move(last);
     t.release(was);
     if (is_shared)
@@ -273,7 +278,7 @@ class model_code : public recomputer {
     for (; shared < shared_tables_.size() && shared_tables_[shared].before <= before; ++shared) {
       if (!renews_shared()) continue;
       t.release(replaced);
-      replaced = renew(0);
+      replaced = renew(shared_tables_[shared].table);
       if (shared_tables_[shared].is_followed) continue;
       t.release(replaced);
       replaced = none;
@@ -286,9 +291,9 @@ class model_code : public recomputer {
     }
     return replaced;
   }
-  /// A module shares the first table: what moves the model to its device meets that again.
-  constexpr void add_shared_table(bool is_followed = false) {
-    whole_model->shared_tables_.push({t.parameters.size(), is_followed});
+  /// A module shares this table: what moves the model to its device meets that again.
+  constexpr void add_shared_table(int table = 0, bool is_followed = false) {
+    whole_model->shared_tables_.push({t.parameters.size(), table, is_followed});
   }
   /// A table of numbers that the model has beside its parameters, and casts with them.
   constexpr void add_buffer(value& table) { add_buffer(table.get(), t.parameters.size()); }
@@ -560,10 +565,10 @@ class model_code : public recomputer {
       was[at] = beside[at];
       read[1 + at] = t.share(beside[at]);
     }
-    shards->before_unit(index, read, 1 + most_beside);
+    shards->before_unit(first_unit + index, read, 1 + most_beside);
     for (int at = 0; at < most_beside; ++at) beside[at] = read[1 + at];
     value result = run_code(index, read[0]);
-    shards->after_unit(index, result);
+    shards->after_unit(first_unit + index, result);
     for (int at = 0; at < most_beside; ++at) {
       was[at].node = beside[at].node;
       was[at].output = beside[at].output;
@@ -707,6 +712,7 @@ class model_code : public recomputer {
   };
   struct shared_table {
     int before = 0;            // of the parameters
+    int table = 0;             // its place among them
     bool is_followed = false;  // by another parameter of its module
   };
   struct backward_of_layer final : own_backward {

@@ -67,7 +67,8 @@ constexpr failure flaw_of_clip_texts(const transformer& model, const implementat
 }  // namespace detail
 
 namespace layer_classes {
-/// Hugging Face's CLIP: a tower of images and one of texts, in pairs.
+/// Hugging Face's CLIP: a tower of images and one of texts, in pairs. Its scale is a number, of
+/// which fully_shard makes no parts.
 inline constexpr layer_class clip_texts{.name = &code_names::clip_texts,
                                         .kind = model_kind::decoder,
                                         .flaw_of = detail::flaw_of_clip_texts,
@@ -100,6 +101,7 @@ inline constexpr layer_class siglip{.name = &code_names::siglip,
                                     .runs_composites = true,
                                     .parts = {&vit, &siglip_texts},
                                     .pools_by_attention = true,
+                                    .shards_parts = true,
                                     .repeats_layers = false,
                                     .counts_work = true};
 /// Hugging Face's DINOv2, without registers and with them.

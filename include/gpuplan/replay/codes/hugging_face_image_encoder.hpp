@@ -30,7 +30,7 @@ class image_encoder_code : public hugging_face_code {
     build_embeddings();
     int behind_read = t.parameters.size();
     for (std::int64_t at = 0; at < layers; ++at) {
-      const auto being_built = t.building_unit(at);
+      const auto being_built = building_layer(at);
       layers_.push(build_layer(trains_layer(at)));
       if (at < read) behind_read = t.parameters.size();
     }
@@ -285,10 +285,12 @@ class image_encoder_code : public hugging_face_code {
     const image_input& image = model.image;
     const std::int64_t width = model.hidden_size;
     const std::int64_t batch = images->size[0];
-    // PEFT wants a gradient of the layers' input, where they are computed again: of what the module
-    // of the patches returns, or where patches are counted that of the embeddings.
-    const bool wants_at_all =
-        setup.recompute == recompute_mode::full && setup.trains.what == training::adapters;
+    // PEFT wants a gradient of the layers' input, where they are computed again, and so do models
+    // of several parts: of what the module of the patches returns, or where patches are counted
+    // that of the embeddings.
+    const bool is_held =
+        setup.trains.what == training::adapters || setup.trains.what == training::frozen;
+    const bool wants_at_all = setup.recompute == recompute_mode::full && is_held;
     const bool wants_gradient = wants_at_all && !code().counts_patches;
     value maps = convolve(t, images, patches_.weight, patches_.bias);
     images.drop();

@@ -104,7 +104,7 @@ class hugging_face_code : public hugging_face_attention {
         quantised.is_on() ? none : t.new_storage(t.parameters[table.weight].data.bytes());
     nn_module made;
     made.weight = table.weight;
-    add_shared_table(model.lm_head_bias);
+    add_shared_table(table.weight, model.lm_head_bias);
     if (model.lm_head_bias)
       made.bias =
           parameter(sizes{model.vocab_size}, trains_table() || adapters.trains_all_biases());
@@ -340,7 +340,7 @@ class causal_lm_code : public hugging_face_code {
     tokens_ = token_table(model.vocab_size, model.hidden_size, trains_table());
     build_before_layers();
     for (std::int64_t at = 0; at < layers; ++at) {
-      const auto being_built = t.building_unit(at);
+      const auto being_built = building_layer(at);
       layers_.push(build_layer(trains_layer(at)));
     }
     build_behind_layers();

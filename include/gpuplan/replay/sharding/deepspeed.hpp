@@ -82,7 +82,10 @@ class deepspeed_engine : public sharding {
  protected:
   constexpr virtual void initialize() = 0;
   constexpr virtual void before_forward() {}
-  constexpr virtual value forward() { return code_->forward(); }
+  constexpr virtual value forward() {
+    code_->given_input = code_->input();
+    return code_->forward();
+  }
   constexpr virtual void backward_begins() {}
   [[nodiscard]] constexpr virtual bool scales_loss() const { return true; }
   constexpr virtual void reduce_gradients() = 0;

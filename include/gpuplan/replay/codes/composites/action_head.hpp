@@ -59,7 +59,7 @@ class vision_language_action_code : public composite_code {
     const std::int64_t width = 4 * tower.model.hidden_size;
     value seen;
     {
-      auto features = tower_.code.encode(images_, tower_.code.layers);
+      auto features = tower_.code.encode(given_input, tower_.code.layers);
       seen = std::move(features.states);
     }
     seen = rearranged(

@@ -37,6 +37,7 @@ class composite_code : public hugging_face_code {
       : hugging_face_code(on, of, with), between_(setup_of_connector(of)) {}
   constexpr ~composite_code() override {}  // NOLINT(modernize-use-equals-default)
 
+  [[nodiscard]] constexpr tensor input() const override { return images_; }
   // A connector's stand behind those of the part that it leads on from.
   constexpr void construct_adapters() override {
     for (int at = 0; at < parts_.size(); ++at) {
@@ -52,8 +53,12 @@ class composite_code : public hugging_face_code {
  protected:
   /// Before any part is built.
   constexpr void add_parts(std::initializer_list<model_code*> parts) {
+    int units = 0;
     for (model_code* part : parts) {
       part->whole_model = this;
+      part->shards = shards;
+      part->first_unit = units;
+      units += static_cast<int>(part->layers);
       parts_.push(part);
     }
     t.recompute_by(*this);
@@ -217,7 +222,7 @@ class image_text_code : public composite_code {
   }
   /// What the tower makes, its head in vain until `drop_pooled`.
   constexpr image_encoder_code::features see() {
-    auto seen = tower_.code.encode(images_, layers_read());
+    auto seen = tower_.code.encode(given_input, layers_read());
     if (!part(0).model.attention_pooling) return seen;
     seen.first_in_vain = t.nodes_so_far();
     seen.last = tower_.code.pool_by_query(seen.states);
@@ -259,7 +264,7 @@ class llava_code final : public image_text_code {
   // LlavaModel
   constexpr value run_model(value& features) override {
     value embeds = language_.code.embed(ids_);
-    auto seen = tower_.code.encode(images_, layers_read());
+    auto seen = tower_.code.encode(given_input, layers_read());
     value listed;
     if (part(0).class_token_read)
       listed = connect(part(0).next, seen.states);
@@ -293,7 +298,7 @@ class paligemma_code final : public image_text_code {
     value embeds = language_.code.embed(ids_);
     value positions = shifted_range(ids_->size[1]);
     positions = compute(t, positions, {1, ids_->size[1]}, element::int64);
-    const auto seen = tower_.code.encode(images_, layers_read());
+    const auto seen = tower_.code.encode(given_input, layers_read());
     const value pooled = connect(part(0).next, seen.states);
     features = cast(t, pooled, embeds->format);
     value placed = placeholders(ids_);

@@ -109,7 +109,7 @@ class flow_matching_code final : public vision_language_action_code {
   constexpr value read() {
     value seen;
     {
-      auto features = tower_.code.encode(images_, tower_.code.layers);
+      auto features = tower_.code.encode(given_input, tower_.code.layers);
       if (part(0).model.attention_pooling) {
         const value unread = tower_.code.pool_by_query(features.states);
       }

@@ -30,7 +30,7 @@ class internvl_code final : public image_text_code {
   // InternVLModel
   constexpr value run_model(value& features) override {
     value embeds = language_.code.embed(ids_);
-    const auto seen = tower_.code.encode(images_, layers_read());
+    const auto seen = tower_.code.encode(given_input, layers_read());
     value projected;
     {
       const value patches = slice(t, seen.states, 1, part(0).model.image.patches());

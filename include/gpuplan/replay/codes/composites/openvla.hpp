@@ -37,7 +37,7 @@ class timm_tower_code final : public vit_code {
     }
     int behind_read = t.parameters.size();
     for (std::int64_t at = 0; at < layers; ++at) {
-      const auto being_built = t.building_unit(at);
+      const auto being_built = building_layer(at);
       layers_.push(build_layer(trains_layer(at)));
       if (at < read) behind_read = t.parameters.size();
     }
@@ -220,9 +220,9 @@ class openvla_code final : public composite_code {
   }
   // PrismaticVisionBackbone: three of the six channels each
   constexpr value see_both() {
-    const int halves = split(t, images_);
-    const value image = eager::part(t, halves, images_, 1, 3, 0);
-    const value other = eager::part(t, halves, images_, 1, 3, 1);
+    const int halves = split(t, given_input);
+    const value image = eager::part(t, halves, given_input, 1, 3, 0);
+    const value other = eager::part(t, halves, given_input, 1, 3, 1);
     const value first = first_.code.see(image, layers_read(0));
     const value second = second_.code.see(other, layers_read(1));
     return concatenate(t, first, second, 2);

@@ -154,7 +154,7 @@ class pi0_code final : public composite_code {
     const sizes cameras = cameras_->size;
     value features;
     {
-      const auto made = tower_.code.encode(images_, tower_.code.layers);
+      const auto made = tower_.code.encode(given_input, tower_.code.layers);
       features = connect(part(0).next, made.states);
     }
     const std::int64_t width = features->size[2];

@@ -107,7 +107,7 @@ class qwen_vl_tower_code final : public hugging_face_code {
 
   constexpr void build_layers() {
     for (std::int64_t at = 0; at < layers; ++at) {
-      const auto being_built = t.building_unit(at);
+      const auto being_built = building_layer(at);
       const bool trains = trains_layer(at);
       layer_modules made =
           built(trains, {&its::before_attention, &its::before_mlp, &its::qkv, &its::out});
@@ -182,8 +182,8 @@ class qwen_vl_tower_code final : public hugging_face_code {
         view(t, images, {patches, image.num_channels, image.patch_size, image.patch_size});
     value rows = convolve(t, apart, patches_.weight, patches_.bias);
     rows = view(t, rows, {patches, model.hidden_size});
-    // PEFT wants a gradient of what the module of the patches returns.
-    if (setup.recompute == recompute_mode::full && setup.trains.what == training::adapters &&
+    // Layers that are computed again want a gradient of what the module of the patches returns.
+    if (setup.recompute == recompute_mode::full && setup.trains.what != training::full &&
         positions_ == none)
       t.require_gradient(rows.get());
     return rows;
@@ -414,7 +414,7 @@ class qwen_vl_code final : public composite_code {
     const number_format given_in =
         setup.precision.under_autocast ? number_format::fp32 : setup.precision.weights;
     const std::int64_t row = image.num_channels * image.patch_size * image.patch_size;
-    pixels_ = t.make({images() * image.patches(), row}, element_of(given_in), {"images"});
+    images_ = t.make({images() * image.patches(), row}, element_of(given_in), {"images"});
     grids_ = t.make({images(), 3}, element::int64);
     make_token_numbers();  // which tokens are images'
     if (part(0).masks_text) make_token_numbers();
@@ -438,7 +438,7 @@ class qwen_vl_code final : public composite_code {
   constexpr value run_model() {
     qwen_vl_tower_code::features seen(t);
     value embeds = language_.code.embed(ids_);
-    tower_.code.see(pixels_, seen);
+    tower_.code.see(given_input, seen);
     const value tokens = cast(t, rearranged(t, seen.tokens, seen.tokens->size), embeds->format);
     const value of_videos = full(t, ids_->size, element::boolean);
     const value mask = placeholders(ids_);
@@ -461,7 +461,7 @@ class qwen_vl_code final : public composite_code {
 
   part_code<qwen_vl_tower_code> tower_;
   part_code<qwen_vl_language_code> language_;
-  value pixels_{}, grids_{}, shifts_{};
+  value grids_{}, shifts_{};
 };
 
 }  // namespace gpuplan::eager

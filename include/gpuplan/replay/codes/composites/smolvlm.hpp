@@ -33,7 +33,7 @@ class smolvlm_code final : public image_text_code {
     typename image_encoder_code::features seen;
     value projected;
     {
-      const value all = cast(t, images_, weight_format);
+      const value all = cast(t, given_input, t.format_of(0));
       const value real = real_images(all);
       value chosen;
       {
@@ -49,7 +49,7 @@ class smolvlm_code final : public image_text_code {
       projected = linear(shuffled(seen.states), joined_);
       pixels_.drop();
     }
-    features = cast(t, join_rows(t, projected), weight_format);
+    features = cast(t, join_rows(t, projected), t.format_of(0));
     const value placed = placeholders(ids_);
     embeds = masked_scatter(t, embeds, placed, features);
     return language_.code.run_embedded(t.share(embeds));

@@ -37,7 +37,7 @@ class text_tower_code final : public vit_code {
     numbers_ = hold(t.charge(purpose::buffers)->make({1, model.position_rows}, element::int64));
     add_numbers(numbers_);
     for (std::int64_t at = 0; at < layers; ++at) {
-      const auto being_built = t.building_unit(at);
+      const auto being_built = building_layer(at);
       layers_.push(build_layer(trains_layer(at)));
     }
     norm_ = norm_module(width, trains_final_norm());
@@ -121,7 +121,7 @@ class two_towers_code : public composite_code {
   [[nodiscard]] constexpr bool trains_beside() const { return part(0).next.trains; }
   constexpr value layer(int, const tensor&) override { return {}; }
   constexpr value see() {
-    return images_of_.code.run_layers(images_, part(0).model.num_hidden_layers);
+    return images_of_.code.run_layers(given_input, part(0).model.num_hidden_layers);
   }
 
   part_code<Images> images_of_;
@@ -218,7 +218,7 @@ class siglip_code final : public two_towers_code<pooled_images_code> {
   }
   constexpr value forward() override {
     t.begin(moment::forward);
-    const value seen = images_of_.code.encode(images_, part(0).model.num_hidden_layers).states;
+    const value seen = images_of_.code.encode(given_input, part(0).model.num_hidden_layers).states;
     value image = images_of_.code.pool_by_query(seen);
     const value read = texts_of_.code.run_texts(ids_);
     value text = linear(select(t, read, 1), head_);
