@@ -88,6 +88,43 @@ TEST_CASE("models of several parts of the catalogue are as their code trains the
 
 namespace {
 
+constexpr result<training_setup> shared_by(const engine_class& engine,
+                                           const composite_model& published,
+                                           int language,
+                                           std::int64_t tokens,
+                                           const framework& by) {
+  const auto parts = catalog::as_trained(published);
+  training_setup setup{.model = parts->parts[language].model,
+                       .composite = &*parts,
+                       .sequence_length = tokens,
+                       .precision = bf16_mixed,
+                       .parallelism = {.zero_stage = 3},
+                       .framework = by};
+  setup.framework.engine.is = &engine;
+  const auto valid = validate(setup);
+  if (!valid) return valid.why();
+  setup.composite = nullptr;  // which goes
+  return setup;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "ranks share each layer of several transformers, where fully_shard takes what they have") {
+  using namespace gpuplan::engine_classes;
+  const auto& llava = catalog::llava_1_5_7b;
+  STATIC_CHECK(shared_by(fsdp2, llava, 1, 1024, catalog::hugging_face_llava));
+  STATIC_CHECK(!shared_by(fsdp1, llava, 1, 1024, catalog::hugging_face_llava));
+  // A number is no parameter that ranks share; OpenVLA's were not measured.
+  const auto& clip = catalog::clip_vit_base_patch32;
+  STATIC_CHECK(shared_by(fsdp2, clip, 1, 77, catalog::hugging_face_clip_pairs).why().at_fault() ==
+               fact::sharding);
+  STATIC_CHECK(shared_by(fsdp2, catalog::openvla_7b, 2, 300, catalog::openvla).why().at_fault() ==
+               fact::sharding);
+}
+
+namespace {
+
 // Those of one eighth of the list: what a compiler evaluates at once has a limit.
 constexpr bool are_found(std::size_t eighth) {
   for (std::size_t at = eighth; at < catalog::listed_frameworks.size(); at += 8) {
