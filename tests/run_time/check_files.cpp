@@ -3,15 +3,18 @@
 #include <doctest/doctest.h>
 
 #include <gpuplan/catalog/gpus.hpp>
+#include <gpuplan/catalog/implementations.hpp>
 #include <gpuplan/catalog/models.hpp>
 #include <gpuplan/io/trainer/any_file.hpp>
 #include <gpuplan/io/trainer/configured_training.hpp>
 #include <gpuplan/memory/transformer.hpp>
+#include <gpuplan/parameters.hpp>
 
 #include <unistd.h>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -219,7 +222,47 @@ TEST_CASE("who runs a model that no code of the files' runs is said") {
   CHECK(has(checked({file.name(), "--model", "grok-1"}).err,
             "no code of transformers is known for grok-1; none of the frameworks runs it: "
             "num_experts 8"));
-  CHECK(has(checked({file.name(), "--model", "openvla-7b"}).err, "made of several models"));
+}
+
+TEST_CASE("of a model of several parts those train that its files mean") {
+  const auto parts =
+      std::make_shared<const composite_model>(*catalog::as_trained(catalog::llava_1_5_7b));
+  const transformer& language = parts->parts[1].model;
+  const auto trained_by = [&](const char* name, const std::string& text) {
+    return io::configured(io::read_training_file(name, text),
+                          {.shape = language, .parts = parts, .called = "llava-1.5-7b"});
+  };
+  const auto count = [](const io::configured_training& made) {
+    CAPTURE(made.why);
+    REQUIRE(made);
+    return trainable_parameters(*made.setup.composite);
+  };
+  const std::string factory =
+      "model_name_or_path: llava-hf/llava-1.5-7b-hf\nstage: sft\nbf16: true\n";
+  const std::string full = factory + "finetuning_type: full\n";
+  const std::int64_t all = parameters(*parts).total();
+  const std::int64_t words = parameters(language).total();
+  CHECK(count(trained_by("f.yaml", full)) == words);
+  CHECK(count(trained_by("f.yaml", full + "freeze_vision_tower: false\n")) ==
+        words + parameters(parts->parts[0].model).total());
+  CHECK(count(trained_by("f.yaml",
+                         full + "freeze_vision_tower: false\n"
+                                "freeze_multi_modal_projector: false\n")) == all);
+  CHECK(count(trained_by("f.yaml", full + "train_mm_proj_only: true\n")) ==
+        all - words - parameters(parts->parts[0].model).total());
+  const trainable by_16{.what = training::adapters,
+                        .adapters = {.rank = 16, .targets = all_linear}};
+  const std::string beside = "finetuning_type: lora\nlora_rank: 16\nlora_target: ";
+  CHECK(count(trained_by("f.yaml", factory + beside + "all\n")) ==
+        trainable_parameters(language, by_16));
+  CHECK(has(trained_by("f.yaml", factory + beside + "q_proj,v_proj\n").why,
+            "beside every linear layer of those that train"));
+  const io::configured_training made =
+      trained_by("arguments.yaml",
+                 "bf16: true\nuse_peft: true\nlora_r: 16\nlora_target_modules: all-linear\n");
+  CHECK(count(made) == trainable_parameters(with_adapters(*parts, by_16.adapters)));
+  REQUIRE(!made.assumed.empty());
+  CHECK(made.assumed.back().text.starts_with("1 image of 576 patches in a sample"));
 }
 
 TEST_CASE("a file that nobody reads, and a model that nobody names, are refused") {

@@ -94,9 +94,10 @@ guides::printed answer_to(const request& asked, const guides::output& as) {
     throw guides::bad_request(why);
   }
   if (!made.read.config.shape) {
-    const setups::named_model named = setups::configured_model_named(
+    const setups::named_model named = setups::trained_model_named(
         {.text = made.model, .is_of_file = asked.model.empty() && files.names_model});
     context.shape = named.shape;
+    context.parts = named.parts;
     context.called = named.known_as;
   }
   if (made.model.empty()) made.model = "a model of the files' own shape";

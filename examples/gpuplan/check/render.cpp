@@ -60,7 +60,9 @@ io::table lines_of(const std::string& title, const answer& made, const judged_cl
   if (says.step) {
     add("a step takes",
         number(in(*says.step, 1_s)) + " s (" + number(in(says.step_by_stack.low(), 1_s)) + " to " +
-            number(in(says.step_by_stack.high(), 1_s)) + " by other software)");
+            number(in(says.step_by_stack.high(), 1_s)) +
+            (made.training.setup.composite != nullptr ? " for 80 % of such steps)"
+                                                      : " by other software)"));
     add("throughput",
         io::decimal(in(says.rates.tokens, 1_tokens_per_s), 0) + " tokens/s, MFU " +
             io::decimal(100 * says.rates.mfu, 1) + " %");

@@ -16,6 +16,8 @@
 #include <string>
 
 #include "plan/options.hpp"
+#include "plan/report.hpp"
+#include "runs/stated_step.hpp"
 #include "setups/options.hpp"
 
 namespace check_program {
@@ -24,6 +26,18 @@ namespace {
 using namespace gpuplan;
 
 void find_time(const io::configured_training& training, const cluster& on, verdict& to) {
+  if (training.setup.composite != nullptr) {
+    const replayed_time replayed = runs::time_by_replay(training.setup, on);
+    const auto interval = replayed.interval(training.plan);
+    if (!interval) {
+      to.why_no_time = failure_text(interval.why()).c_str();
+      return;
+    }
+    to.step = interval->median;
+    to.step_by_stack = {interval->low, interval->high};
+    to.rates = plan_program::rates_of(replayed, training.plan, *to.step);
+    return;
+  }
   const roofline_time time{
       .setup = training.setup, .on = on, .efficiency = catalog::efficiency_of(on.gpu)};
   const auto model = validate(time);
@@ -132,7 +146,8 @@ verdict judge(const io::configured_training& training, const cluster& on, double
   else
     made.remedies = runs::remedies_of(training.setup, training.plan, on.gpu, fragmentation);
   find_time(training, on, made);
-  find_better(training, on, fragmentation, made);
+  // Other plans of several transformers are as many replays, which gpuplan plan makes.
+  if (training.setup.composite == nullptr) find_better(training, on, fragmentation, made);
   return made;
 }
 

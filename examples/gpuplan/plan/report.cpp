@@ -105,26 +105,25 @@ T checked(const result<T>& answer) {
   return *answer;
 }
 
-// Products by the code, which has layers that no shape says; of each micro-batch the same.
-step_rates rates_of_replayed(const replayed_time& by, const training_plan& plan) {
-  batch_plan once = plan.batch;
-  once.accumulation = 1;
-  const step_counts counts = checked(counts_of(by.setup, once));
-  const auto many = static_cast<double>(plan.batch.accumulation);
-  const compute_rate dense = *peak(by.on.gpu, format_of_linears(by.setup.precision));
-  const std::int64_t tokens = plan.batch.effective_batch() * runs::tokens_of_sample(by.setup);
-  step_rates rates{.tokens = tokens_per(tokens, plan.step),
-                   .model = achieved_rate(many * counts.model(), plan.step, 1),
-                   .hardware = achieved_rate(many * counts.hardware(), plan.step, 1)};
-  rates.mfu = utilisation(rates.model, dense);
-  rates.hfu = utilisation(rates.hardware, dense);
-  return rates;
-}
-
 cell share(double part, double whole) { return {100 * part / whole, 1}; }
 cell seconds(duration time) { return in(time, 1_s); }
 
 }  // namespace
+
+step_rates rates_of(const replayed_time& by, const batch_plan& plan, duration step) {
+  batch_plan once = plan;
+  once.accumulation = 1;
+  const step_counts counts = checked(counts_of(by.setup, once));
+  const auto many = static_cast<double>(plan.accumulation);
+  const compute_rate dense = *peak(by.on.gpu, format_of_linears(by.setup.precision));
+  const std::int64_t tokens = plan.effective_batch() * runs::tokens_of_sample(by.setup);
+  step_rates rates{.tokens = tokens_per(tokens, step),
+                   .model = achieved_rate(many * counts.model(), step, 1),
+                   .hardware = achieved_rate(many * counts.hardware(), step, 1)};
+  rates.mfu = utilisation(rates.model, dense);
+  rates.hfu = utilisation(rates.hardware, dense);
+  return rates;
+}
 
 std::span<const step_part> step_parts() { return all_parts; }
 
@@ -177,7 +176,7 @@ described_plan describe(const replayed_time& by,
           .by_stack = ranges,
           .has_interval = true,
           .is_replayed = true,
-          .rates = rates_of_replayed(by, plan),
+          .rates = rates_of(by, plan.batch, plan.step),
           .model = {.setup = setup, .on = by.on}};
 }
 

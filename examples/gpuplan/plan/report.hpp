@@ -110,6 +110,10 @@ struct named_plan {
 /// For people: the parts of one step in seconds and percent, and what the step reaches.
 [[nodiscard]] gpuplan::io::table seconds_of(const described_plan& plan);
 [[nodiscard]] gpuplan::io::table rates_of(const described_plan& plan);
+/// What a replayed step of that time reaches; its products are those of its code.
+[[nodiscard]] gpuplan::step_rates rates_of(const gpuplan::replayed_time& by,
+                                           const gpuplan::batch_plan& plan,
+                                           gpuplan::duration step);
 /// For people: what the run takes, and the range of it by stack. Precondition: there is one.
 [[nodiscard]] gpuplan::io::table costs_of(const described_plan& plan, const std::string& run);
 /// For people: the range of the plan's time by what makes a stack fast or slow, each alone and all

@@ -15,6 +15,7 @@
 #include <gpuplan/io/value.hpp>
 #include <gpuplan/known.hpp>
 #include <gpuplan/model.hpp>
+#include <gpuplan/parameters.hpp>
 #include <gpuplan/precision.hpp>
 #include <gpuplan/result.hpp>
 #include <gpuplan/time/optimizer.hpp>
@@ -23,9 +24,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace gpuplan::io {
@@ -39,6 +42,7 @@ struct assumption {
 /// A training as the library takes it, and how it came to be so.
 struct configured_training {
   training_setup setup{};
+  std::shared_ptr<const composite_model> parts{};  // the setup's, if it has several
   batch_plan plan{};
   std::int64_t gpus = 1;
   std::vector<assumption> assumed{};
@@ -49,10 +53,12 @@ struct configured_training {
   [[nodiscard]] explicit operator bool() const { return why.empty(); }
 };
 
-/// What the files do not say and a person may: the model's shape and what it is called (a name of
-/// the catalogue, or a `model_type`), and how many GPUs there are.
+/// What the files do not say and a person may: the model's shape, of several parts the language
+/// model's and all parts, what it is called (a name of the catalogue, or a `model_type`), and how
+/// many GPUs there are.
 struct training_context {
   transformer shape{};
+  std::shared_ptr<const composite_model> parts{};
   std::string called{};
   known<std::int64_t> gpus{};
 };
@@ -342,11 +348,14 @@ class training_builder {
 
   [[nodiscard]] configured_training build() {
     to_.setup.model = config_.shape ? *config_.shape : context_.shape;
+    if (!config_.shape) to_.parts = context_.parts;
+    to_.setup.composite = to_.parts.get();
     set_length();
     set_layout();
     if (!failed()) set_batch();
     if (!failed()) set_framework();
     if (!failed()) set_step();
+    if (!failed() && to_.parts != nullptr) set_parts();
     if (!failed()) check();
     return to_;
   }
@@ -488,6 +497,44 @@ class training_builder {
     to_.assumed.insert(to_.assumed.end(), said.assumed.begin(), said.assumed.end());
   }
 
+  // What trains of each part. LLaMA-Factory freezes towers and what leads on from them unless told
+  // otherwise, and has adapters beside the layers of parts alone.
+  void set_parts() {
+    training_setup& setup = to_.setup;
+    const trainable all = std::exchange(setup.trains, {});
+    const bool adapts = all.what == training::adapters;
+    if (all.what != training::full && !adapts)
+      return refuse(
+          "trains: of a model of several parts all weights train, or those of some parts, or "
+          "adapters; a share of the weights is not taken");
+    if (adapts && all.adapters.targets != all_linear)
+      return refuse(
+          "adapters: of a model of several parts they are beside every linear layer of those that "
+          "train; all of these are taken, not layers by their names");
+    const bool is_by_part = tool_.find("llama-factory") != std::string::npos;
+    const auto trains = [](const known<bool>& said, bool usual) { return said ? *said : usual; };
+    auto made = std::make_shared<composite_model>(*to_.parts);
+    if (adapts && !is_by_part) *made = with_adapters(*made, all.adapters);
+    for (int at = 0; is_by_part && at < made->size(); ++at) {
+      component& part = made->parts[at];
+      const bool is_trained = part.model.kind == model_kind::vision
+                                  ? trains(config_.towers_train, false)
+                                  : trains(config_.language_trains, true);
+      if (!is_trained) part.trains = {.what = training::frozen};
+      if (is_trained && adapts) part.trains = all;
+      if (adapts || !trains(config_.connectors_train, false)) part.next.trains = false;
+    }
+    if (adapts) made->others_train = false;
+    to_.parts = made;
+    setup.composite = made.get();
+    for (const component& part : made->parts)
+      if (part.model.kind == model_kind::vision && part.model.image.patches() != 0)
+        assume("images",
+               text(part.sequences) + (part.sequences == 1 ? " image" : " images") + " of " +
+                   text(part.model.image.patches()) +
+                   " patches in a sample, as its configuration has them: no file says how many");
+  }
+
   void check() {
     const training_setup& setup = to_.setup;
     const engine_class& by = *setup.framework.engine.is;
@@ -530,7 +577,7 @@ class training_builder {
           "no file states a mixed precision, as bf16 or fp16, or it is left to the "
           "trainer's arguments; give them too: of fp32 with " +
           std::string(by.name->text) + " there is no estimate");
-    const bool is_model = !catalog::runs(setup.framework, setup);
+    const bool is_model = to_.parts == nullptr && !catalog::runs(setup.framework, setup);
     refuse(failure_text(valid.why()).c_str() + (is_model ? "; " + who_runs(setup) : std::string()));
   }
 };

@@ -148,6 +148,17 @@ inline void read_frozen(settings_reader& from, training_config& to, bool is_used
                    "estimate trains them too");
 }
 
+// Of a model of several parts. What a file does not say is as `configured` takes it.
+inline void read_parts(settings_reader& from, training_config& to) {
+  if (const auto is = from.flag("freeze_vision_tower")) to.towers_train = !*is;
+  if (const auto is = from.flag("freeze_multi_modal_projector")) to.connectors_train = !*is;
+  if (const auto is = from.flag("freeze_language_model")) to.language_trains = !*is;
+  if (const auto is = from.flag("train_mm_proj_only"); is && *is) {
+    to.towers_train = to.language_trains = false;
+    to.connectors_train = true;
+  }
+}
+
 inline void read_method(settings_reader& from, training_config& to) {
   const std::string stage = from.text("stage");
   if (stage == "rm" || stage == "ppo" || stage == "dpo" || stage == "kto")
@@ -176,6 +187,7 @@ inline void read_method(settings_reader& from, training_config& to) {
     from.remark_on(kind::contradicts,
                    "finetuning_type",
                    "is " + shown(value(type)) + "; one of lora, oft, freeze, full is taken");
+  read_parts(from, to);
   to.packing = from.flag("packing");
   if (!to.packing && stage == "pt") to.packing = true;  // its default there
   if (const auto neat = from.flag("neat_packing"); neat && *neat) {
@@ -306,8 +318,7 @@ inline void pass_the_rest_over(settings_reader& from, training_config& to) {
                              "use_apollo",
                              "use_badam",
                              "use_adam_mini",
-                             "resize_vocab",
-                             "freeze_language_model"});
+                             "resize_vocab"});
   if (from.find("mixture_of_depths", true) != nullptr)
     from.remark_on(kind::doubtful,
                    "mixture_of_depths",
@@ -351,8 +362,8 @@ inline void pass_the_rest_over(settings_reader& from, training_config& to) {
       "badam_verbose use_swanlab swanlab_project swanlab_workspace swanlab_run_name "
       "swanlab_mode swanlab_api_key swanlab_logdir swanlab_lark_webhook_url "
       "swanlab_lark_secret use_mca hyper_parallel_args asft_alpha eaft_alpha "
-      "freeze_vision_tower freeze_multi_modal_projector train_mm_proj_only compute_accuracy "
-      "disable_shuffling early_stopping_steps plot_loss include_effective_tokens_per_second "
+      "compute_accuracy disable_shuffling early_stopping_steps plot_loss "
+      "include_effective_tokens_per_second "
       "include_mfu do_sample temperature top_p top_k num_beams max_length max_new_tokens "
       "repetition_penalty length_penalty skip_special_tokens");
 }

@@ -18,6 +18,8 @@ void for_each_member(const With& with) {
   with("sequence_length", &c::sequence_length), with("packing", &c::packing);
   with("padding_free", &c::padding_free);
   with("trains", &c::trains), with("last_layers", &c::last_layers), with("adapters", &c::adapters);
+  with("towers_train", &c::towers_train), with("connectors_train", &c::connectors_train);
+  with("language_trains", &c::language_trains);
   with("micro_batch", &c::micro_batch), with("accumulation", &c::accumulation);
   with("global_batch", &c::global_batch);
   with("gpus", &c::gpus), with("nodes", &c::nodes), with("gpus_per_node", &c::gpus_per_node);

@@ -43,6 +43,10 @@ struct training_config {
   known<training> trains{};
   known<std::int64_t> last_layers{};  // where only these train
   known<lora> adapters{};             // with the base in four bits, where it is
+  // Of a model of several parts; without a word all do, or have adapters
+  known<bool> towers_train{};      // what reads images
+  known<bool> connectors_train{};  // what is between parts
+  known<bool> language_trains{};   // the others
 
   // The batch: samples
   known<std::int64_t> micro_batch{};  // of one forward on one replica
