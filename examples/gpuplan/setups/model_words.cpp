@@ -366,7 +366,7 @@ named_model configured_model_named(const model_words& given) {
   named_model model = model_named(given);
   if (model.parts != nullptr)
     throw bad_request("MODEL " + model.name +
-                      " is made of several models, which no trainer's file is read for");
+                      " is made of several models, of which --from reads no trainer's file");
   return model;
 }
 
