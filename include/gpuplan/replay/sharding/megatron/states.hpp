@@ -87,14 +87,14 @@ class megatron_states : public sharding {
     const bool in_buckets = setup_.framework.engine.overlaps_reduction && stage_ == 0 && chunk == 0;
     const std::int64_t most = at_least(40'000'000, 1'000'000 * ranks);
     const std::int64_t multiple = std::lcm(ranks, std::int64_t{128});
-    const int first_place = places_.size();
-    const int first_bucket = buckets_.size();
+    growing_array<place_in_buffer> places;
+    growing_array<bucket_range> buckets;
     std::int64_t at = 0;
     bucket_range open{};
     bool any = false;
     const auto close = [&](std::int64_t last) {
       open.end = shares_ ? padded(last, multiple) : last;
-      buckets_.push(open);
+      buckets.push(open);
       open.first = open.end;
       any = false;
       return open.end;
@@ -105,21 +105,19 @@ class megatron_states : public sharding {
       if (shares_) at = padded(at, 64);
       if (is_apart && any) at = close(at);
       const std::int64_t last = at + t_.parameters[parameter].data.count();
-      places_.push({parameter, at, last, buckets_.size()});
+      places.push({parameter, at, last, buckets.size()});
       any = true;
       at = last;
       if ((in_buckets && last - open.first >= most) || is_apart) at = close(last);
     }
     if (any) at = close(at);
-    for (int bucket = first_bucket; shares_ && bucket < buckets_.size(); ++bucket) {
-      const bucket_range& range = buckets_[bucket];
+    // Each lies in one bucket, of which the first rank has the front.
+    for (int which = 0; shares_ && which < places.size(); ++which) {
+      const place_in_buffer& place = places[which];
+      const bucket_range& range = buckets[place.bucket];
       const std::int64_t share = (range.end - range.first) / ranks;
-      for (int which = first_place; which < places_.size(); ++which) {
-        const place_in_buffer& place = places_[which];
-        const std::int64_t from = at_least(place.first, range.first);
-        const std::int64_t to = at_most(place.end, range.first + share);
-        if (to > from) pieces_.push({place.parameter, to - from, of_experts});
-      }
+      const std::int64_t to = at_most(place.end, range.first + share);
+      if (to > place.first) pieces_.push({place.parameter, to - place.first, of_experts});
     }
     if (is_fully_shared()) return share_buffers(order, at, ranks);
     int weights = none;
@@ -158,11 +156,11 @@ class megatron_states : public sharding {
       of_layer.push(0);
       gradients_of_layer.push(0);
     }
+    int next = 0;  // of `order`, whose parameters come in the same order
     for (int at = 0; at < code_->order().size(); ++at) {
       const int parameter = code_->order()[at];
-      bool is_here = false;
-      for (int which = 0; which < order.size(); ++which) is_here |= order[which] == parameter;
-      if (!is_here) continue;
+      if (next == order.size() || parameter != order[next]) continue;
+      ++next;
       const std::int64_t own = code_->bytes_of_parameter(parameter);
       const std::int64_t count = t_.parameters[parameter].data.count();
       bytes += own;
@@ -351,8 +349,6 @@ class megatron_states : public sharding {
   megatron_gpt* code_ = nullptr;
 
  private:
-  growing_array<place_in_buffer> places_{};
-  growing_array<bucket_range> buckets_{};
   growing_array<piece> pieces_{};
   growing_array<int> gradient_buffers_{};
   growing_array<shard> shards_{};
