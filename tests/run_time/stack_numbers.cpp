@@ -5,9 +5,12 @@
 #include <gpuplan/catalog/gpus.hpp>
 #include <gpuplan/time/calibrated.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <random>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -350,4 +353,384 @@ TEST_CASE("one step that is far from all others changes little") {
   const degrees of = other_degrees[0];
   CHECK(std::abs(std::log(found->applied_to(model_of(of)).step(plan_of(of)) /
                           right->applied_to(model_of(of)).step(plan_of(of)))) < 0.1);
+}
+
+namespace {
+
+using detail::stack_matrix;
+
+// Whose inverse and factor exist: the sum of `ranks` outer products, and what is on the diagonal.
+stack_matrix random_matrix(std::mt19937& random, int ranks, double diagonal) {
+  std::normal_distribution<double> normal;
+  stack_matrix sum;
+  for (std::size_t i = 0; i < stack_number_count; ++i) sum.at[i][i] = diagonal;
+  for (int rank = 0; rank < ranks; ++rank) {
+    double by[stack_number_count];
+    for (double& one : by) one = normal(random);
+    for (std::size_t i = 0; i < stack_number_count; ++i)
+      for (std::size_t j = 0; j < stack_number_count; ++j) sum.at[i][j] += by[i] * by[j];
+  }
+  return sum;
+}
+
+// Of i and j, the sum over k of a[i][k] times b[j][k].
+double product_at(const stack_matrix& a, const stack_matrix& b, std::size_t i, std::size_t j) {
+  double sum = 0;
+  for (std::size_t k = 0; k < stack_number_count; ++k) sum += a.at[i][k] * b.at[j][k];
+  return sum;
+}
+
+// Of which nothing is uncertain but one number.
+stack_estimate only(const roofline_time& model, stack_number which, double spread) {
+  stack_estimate stack = untimed_estimate(model);
+  stack.covariance = {};
+  const auto at = static_cast<std::size_t>(which);
+  stack.covariance.at[at][at] = spread * spread;
+  stack.scatter = 0.05;
+  return stack;
+}
+
+roofline_time with_number(roofline_time model, stack_number which, double factor) {
+  detail::set_number(model, which, factor * detail::number_in(model, which));
+  return model;
+}
+
+}  // namespace
+
+TEST_CASE("a factor times itself is its matrix, and an inverse times it is one") {
+  std::mt19937 random(5);
+  for (int round = 0; round < 20; ++round) {
+    const stack_matrix whole = random_matrix(random, 11, 0.5);
+    const stack_matrix lower = whole.factor();
+    const stack_matrix inverse = whole.inverse();
+    for (std::size_t i = 0; i < stack_number_count; ++i)
+      for (std::size_t j = 0; j < stack_number_count; ++j) {
+        CHECK(std::abs(product_at(lower, lower, i, j) - whole.at[i][j]) < 1e-9);
+        CHECK(std::abs(product_at(inverse, whole, i, j) - (i == j ? 1 : 0)) < 1e-9);
+        if (j > i) CHECK(lower.at[i][j] == 0);
+      }
+  }
+  // A number of which all is certain has no direction, nor do others move it.
+  stack_matrix certain = random_matrix(random, 11, 0.5);
+  for (std::size_t i = 0; i < stack_number_count; ++i) certain.at[i][3] = certain.at[3][i] = 0;
+  const stack_matrix lower = certain.factor();
+  for (std::size_t i = 0; i < stack_number_count; ++i) {
+    CHECK(lower.at[3][i] == 0);
+    CHECK(lower.at[i][3] == 0);
+    for (std::size_t j = 0; j < stack_number_count; ++j)
+      CHECK(std::abs(product_at(lower, lower, i, j) - certain.at[i][j]) < 1e-9);
+  }
+}
+
+TEST_CASE("each number is one of the model's own, and setting it sets no other") {
+  const roofline_time model = model_of({2, 2, 4, 1, 8});
+  for (const prior_of_number& one : priors_of_numbers) {
+    CAPTURE(one.name);
+    CHECK(one.least < one.most);
+    CHECK((one.least <= one.usual && one.usual <= one.most));
+    const double before = detail::number_in(model, one.number);
+    CHECK(before > 0);
+    const roofline_time changed = with_number(model, one.number, 1.25);
+    for (const prior_of_number& other : priors_of_numbers)
+      CHECK(detail::number_in(changed, other.number) ==
+            doctest::Approx((other.number == one.number ? 1.25 : 1.0) *
+                            detail::number_in(model, other.number)));
+    // Of which a step takes longer or shorter, as rates and costs do.
+    const bool is_rate = one.number == stack_number::matmul_rate ||
+                         one.number == stack_number::inside_node ||
+                         one.number == stack_number::between_nodes;
+    const batch_plan plan = plan_of({2, 2, 4, 1, 8});
+    CHECK((is_rate ? changed.step(plan) <= model.step(plan)
+                   : changed.step(plan) >= model.step(plan)));
+  }
+  // Links that there are none of: of one GPU, and of one node whose network nobody states.
+  roofline_time alone = model;
+  alone.on.nodes = alone.on.gpus_per_node = 1;
+  alone.on.between_nodes = {};
+  detail::set_number(alone, stack_number::inside_node, 5e9);
+  detail::set_number(alone, stack_number::between_nodes, 5e9);
+  CHECK(!alone.on.inside_node);
+  CHECK(!alone.on.between_nodes);
+  CHECK(detail::number_in(alone, stack_number::between_nodes) == 0);
+  roofline_time two = alone;
+  two.on.gpus_per_node = 2;
+  detail::set_number(two, stack_number::inside_node, 5e9);
+  CHECK(two.on.inside_node->value() == 5e9);
+}
+
+TEST_CASE("what is known beforehand is the model's own, and as far off as its software is timed") {
+  for (const bool is_timed : {false, true})
+    for (const bool is_known : {false, true}) {
+      roofline_time model = model_of({1, 1, 4, 1, 1});
+      software_costs& costs = model.setup.framework.costs;
+      costs.timed = is_timed;
+      costs.host_per_rank = {};  // of which it says nothing
+      costs.scatter = is_timed ? 0.04 : 0.001;
+      if (!is_known) model.efficiency = {};
+      const stack_estimate found = untimed_estimate(model);
+      CHECK(found.scatter == (is_timed ? 0.04 : 0.01));
+      for (const prior_of_number& one : priors_of_numbers) {
+        CAPTURE(one.name);
+        const bool is_own = one.number != stack_number::host_per_rank;
+        double spread = is_timed && is_own ? one.spread : one.spread_untimed;
+        if (one.number == stack_number::matmul_rate && !is_known) spread += 0.1;
+        CHECK(found.spread(one.number) == doctest::Approx(spread));
+        CHECK(found.value(one.number) ==
+              doctest::Approx(is_own ? detail::number_in(model, one.number) : one.usual));
+        CHECK(!found.is_set[static_cast<std::size_t>(one.number)]);
+      }
+    }
+}
+
+TEST_CASE("a bridge bounds the devices that it joins, and PCIe more of them") {
+  roofline_time model = model_of({1, 1, 1, 1, 1});
+  const gpu_spec& gpu = catalog::rtx_a6000;
+  REQUIRE(gpu.peers->joins == 2);
+  for (const std::int64_t gpus : {1, 2, 3, 4}) {
+    CAPTURE(gpus);
+    model.on = {.gpu = gpu, .gpus_per_node = gpus};
+    CHECK(detail::is_beyond_bridge(model.on) == (gpus > 2));
+    CHECK(detail::is_link_unknown(model.on) == (gpus > 1));
+    const double rate = detail::number_in(model, stack_number::inside_node);
+    CHECK((rate == gpu.pcie->each_direction().value()) == (gpus > 2));
+    model.on.inside_node = 3_GBps;
+    CHECK(!detail::is_beyond_bridge(model.on));
+    CHECK(!detail::is_link_unknown(model.on));
+    CHECK(detail::number_in(model, stack_number::inside_node) == 3e9);
+    // NVLink and switches join all.
+    model.on = {.gpu = catalog::h100_sxm5_80gb, .gpus_per_node = gpus};
+    CHECK(!detail::is_beyond_bridge(model.on));
+    CHECK(!detail::is_link_unknown(model.on));
+  }
+}
+
+TEST_CASE("a range by hand: of one number that may be off either way, and of the scatter") {
+  const double z = 1.2815515655446004;  // eight in ten are as near
+  const degrees of{2, 1, 4, 2, 4};
+  const roofline_time model = model_of(of);
+  const duration median = model.step(plan_of(of));
+  for (const prior_of_number& one : priors_of_numbers) {
+    CAPTURE(one.name);
+    for (const double spread : {0.1, 0.5, 9.0}) {  // the last to a bound on either side
+      double above = 0.05 * 0.05;
+      double below = above;
+      for (const double sign : {1.0, -1.0}) {
+        const double value = detail::number_in(model, one.number);
+        const double moved =
+            std::min(one.most, std::max(one.least, value * std::exp(sign * spread)));
+        const double off =
+            std::log(with_number(model, one.number, moved / value).step(plan_of(of)) / median);
+        (off > 0 ? above : below) += off * off;
+      }
+      const time_interval range =
+          step_interval(model, plan_of(of), only(model, one.number, spread));
+      CHECK(range.median == median);
+      CHECK(std::log(range.high / median) == doctest::Approx(z * std::sqrt(above)).epsilon(5e-4));
+      CHECK(std::log(median / range.low) == doctest::Approx(z * std::sqrt(below)).epsilon(5e-4));
+    }
+  }
+}
+
+TEST_CASE("of two clusters, each number's doubt is shared by the software and else adds up") {
+  const double z = 1.2815515655446004;
+  const degrees of{2, 1, 4, 2, 4};
+  const roofline_time one = model_of(of);
+  roofline_time other = one;
+  other.on.gpu = catalog::a100_sxm4_80gb;
+  other.efficiency = {};  // so that its products are known less
+  other.on.between_nodes = 100_GBps;
+  const batch_plan plan = plan_of(of);
+  const double median = other.step(plan) / one.step(plan);
+  const stack_estimate from = untimed_estimate(one);
+  const stack_estimate to = untimed_estimate(other);
+  double above = from.scatter * from.scatter + to.scatter * to.scatter;
+  double below = above;
+  const auto moved = [&](const roofline_time& model, const prior_of_number& number, double by) {
+    const double value = detail::number_in(model, number.number);
+    const double there = std::min(number.most, std::max(number.least, value * std::exp(by)));
+    return with_number(model, number.number, there / value).step(plan);
+  };
+  for (const prior_of_number& number : priors_of_numbers) {
+    const double by_from = from.spread(number.number);
+    const double by_to = to.spread(number.number);
+    const bool is_shared = number.number < stack_number::launch_of_collective;
+    const double shared = is_shared ? std::min(by_from, by_to) : 0;
+    const double alone_from = std::sqrt(by_from * by_from - shared * shared);
+    const double alone_to = std::sqrt(by_to * by_to - shared * shared);
+    for (const double sign : {1.0, -1.0})
+      for (const auto& [here, there] :
+           {std::pair{shared, shared}, std::pair{alone_from, 0.0}, std::pair{0.0, alone_to}}) {
+        const double ratio = moved(other, number, sign * there) / moved(one, number, sign * here);
+        const double off = std::log(ratio / median);
+        (off > 0 ? above : below) += off * off;
+      }
+  }
+  const times_as_long found = step_ratio(one, plan, other, plan);
+  CHECK(found.median == doctest::Approx(median));
+  CHECK(std::log(found.high / median) == doctest::Approx(z * std::sqrt(above)).epsilon(5e-4));
+  CHECK(std::log(median / found.low) == doctest::Approx(z * std::sqrt(below)).epsilon(5e-4));
+}
+
+TEST_CASE("what several steps know beforehand is of each number what is known least") {
+  // A node whose cards are known, two cards that nobody says how they are linked, and one alone.
+  roofline_time node = model_of({1, 1, 1, 1, 1});
+  roofline_time cards = node;
+  cards.on = {.gpu = catalog::rtx_4090, .gpus_per_node = 2};
+  roofline_time alone = node;
+  alone.on.gpus_per_node = 1;
+  alone.on.between_nodes = {};
+  const auto spread_of = [](std::vector<roofline_time> models, stack_number which) {
+    std::vector<timed_step> steps;
+    for (const roofline_time& one : models) steps.push_back({one, {}, 1_s});
+    const stack_estimate found = untimed_estimate(std::span<const timed_step>(steps));
+    const auto at = static_cast<std::size_t>(which);
+    return std::pair{found.is_set[at], found.spread(which)};
+  };
+  const double known = untimed_estimate(node).spread(stack_number::inside_node);
+  const double unknown = untimed_estimate(cards).spread(stack_number::inside_node);
+  REQUIRE(unknown > known);
+  CHECK(spread_of({node}, stack_number::inside_node) == std::pair{true, known});
+  CHECK(spread_of({node, cards}, stack_number::inside_node) == std::pair{true, unknown});
+  CHECK(spread_of({cards, node}, stack_number::inside_node) == std::pair{true, unknown});
+  CHECK(spread_of({alone, node}, stack_number::inside_node) == std::pair{true, known});
+  CHECK(!spread_of({alone}, stack_number::inside_node).first);
+  // Nothing of them crosses nodes.
+  for (const stack_number which : {stack_number::between_nodes, stack_number::hop_between}) {
+    CHECK(!spread_of({node, cards, alone}, which).first);
+    CHECK(spread_of({node, model_of({1, 1, 2, 1, 1})}, which).first);
+  }
+  CHECK(spread_of({alone}, stack_number::host_per_step).first);
+  // Of one network nobody says what it carries.
+  roofline_time unstated = model_of({1, 1, 2, 1, 1});
+  unstated.on.between_nodes = {};
+  CHECK(!spread_of({unstated}, stack_number::between_nodes).first);
+  CHECK(spread_of({unstated}, stack_number::hop_between).first);
+}
+
+TEST_CASE("a step's time rises with each number as its slope says") {
+  const degrees of{2, 2, 4, 2, 8};
+  const roofline_time model = model_of(of);
+  const stack_estimate stack = untimed_estimate(model);
+  const detail::step_slopes slopes(model, plan_of(of), stack);
+  CHECK(slopes.time == doctest::Approx(std::log(model.step(plan_of(of)).value())));
+  for (const prior_of_number& one : priors_of_numbers) {
+    CAPTURE(one.name);
+    const double more = with_number(model, one.number, std::exp(0.05)).step(plan_of(of)).value();
+    const double less = with_number(model, one.number, std::exp(-0.05)).step(plan_of(of)).value();
+    CHECK(slopes.by[static_cast<std::size_t>(one.number)] ==
+          doctest::Approx(std::log(more / less) / 0.1).epsilon(1e-6));
+  }
+  CHECK(slopes.by[static_cast<std::size_t>(stack_number::matmul_rate)] < -0.02);
+}
+
+TEST_CASE("the step to time next is the one whose time is known least, by hand") {
+  const auto rest = [](const degrees& of) { return possible_step{model_of(of), plan_of(of)}; };
+  const std::vector<possible_step> possible = {
+      rest({1, 1, 1, 8, 2}), rest({8, 1, 1, 1, 1}), rest({16, 1, 4, 1, 4}), rest({1, 4, 4, 1, 8})};
+  const roofline_time& any = possible.front().model;
+  const auto slope = [&](const possible_step& one, stack_number which) {
+    const double more = with_number(one.model, which, std::exp(0.05)).step(one.plan).value();
+    return std::log(more / with_number(one.model, which, std::exp(-0.05)).step(one.plan).value());
+  };
+  // Of one number, the step that it changes most, whichever way; of two that are off together or
+  // against each other, the step of the largest sum or difference.
+  for (const prior_of_number& one : priors_of_numbers) {
+    CAPTURE(one.name);
+    std::size_t best = 0;
+    for (std::size_t which = 1; which < possible.size(); ++which)
+      if (std::abs(slope(possible[which], one.number)) >
+          std::abs(slope(possible[best], one.number)))
+        best = which;
+    CHECK(step_to_time_next(only(any, one.number, 0.3), possible) == best);
+    for (const double sign : {1.0, -1.0}) {
+      const auto both = [&](const possible_step& of) {
+        return std::abs(slope(of, one.number) + sign * slope(of, stack_number::matmul_rate));
+      };
+      if (one.number == stack_number::matmul_rate) continue;
+      stack_estimate stack = only(any, one.number, 0.3);
+      const auto at = static_cast<std::size_t>(one.number);
+      stack.covariance.at[0][0] = 0.09;
+      stack.covariance.at[0][at] = stack.covariance.at[at][0] = sign * 0.09;
+      const std::size_t found = step_to_time_next(stack, possible);
+      for (const possible_step& other : possible)
+        CHECK(both(possible[found]) >= both(other) * (1 - 1e-9));
+    }
+  }
+  // Of equal ones the first.
+  const std::vector<possible_step> twice = {possible[0], possible[0]};
+  CHECK(step_to_time_next(only(any, stack_number::matmul_rate, 0.3), twice) == 0);
+}
+
+// At the least misfit the prior and the steps pull alike, each step by its weight of Student's t;
+// the covariance is that of the sum of what they know; what is left makes the scatter.
+TEST_CASE("what steps say is where nothing pulls, and is known as well as all of it together") {
+  std::mt19937 random(9);
+  for (const double scatter : {0.0, 0.03, 0.2}) {
+    const std::vector<timed_step> steps = timed_steps(random, scatter);
+    const stack_estimate before = untimed_estimate(std::span<const timed_step>(steps));
+    const auto found = calibrate(steps.front().model.on, steps);
+    REQUIRE(found);
+    CHECK(found->steps == 8);
+    CHECK(found->most_gpus == 32);
+    double pulls[stack_number_count] = {};
+    double pulls_at_most[stack_number_count] = {};
+    stack_matrix known;
+    double squares = 4 * before.scatter * before.scatter;
+    double weights = 4;
+    for (std::size_t i = 0; i < stack_number_count; ++i) {
+      const double trust = 1 / before.covariance.at[i][i];
+      known.at[i][i] = trust;
+      pulls[i] = trust * (before.logarithms[i] - found->logarithms[i]);
+      pulls_at_most[i] = std::abs(pulls[i]);
+      weights -= 1 - found->covariance.at[i][i] / before.covariance.at[i][i];
+    }
+    for (const timed_step& one : steps) {
+      const detail::step_slopes slopes(one.model, one.plan, *found);
+      const double error = std::log(one.time.value()) - slopes.time;
+      const double off = error / before.scatter;
+      const double weight = 5 / (4 + off * off);
+      squares += weight * error * error;
+      weights += 1;
+      const double trust = weight / (before.scatter * before.scatter);
+      for (std::size_t i = 0; i < stack_number_count; ++i) {
+        pulls[i] += trust * slopes.by[i] * error;
+        pulls_at_most[i] += std::abs(trust * slopes.by[i] * error);
+        for (std::size_t j = 0; j < stack_number_count; ++j)
+          known.at[i][j] += trust * slopes.by[i] * slopes.by[j];
+      }
+    }
+    for (std::size_t i = 0; i < stack_number_count; ++i) {
+      CAPTURE(priors_of_numbers[i].name);
+      CHECK(std::abs(pulls[i]) < 0.03 * pulls_at_most[i] + 0.03);
+      for (std::size_t j = 0; j < stack_number_count; ++j)
+        CHECK(std::abs(product_at(found->covariance, known, i, j) - (i == j ? 1 : 0)) < 1e-6);
+    }
+    CHECK(found->scatter == doctest::Approx(std::sqrt(squares / weights)).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("numbers stay within their bounds, and half of the steps may be far off") {
+  std::mt19937 random(2);
+  std::vector<timed_step> steps = timed_steps(random, 0);
+  for (timed_step& one : steps) one.time = 0.25 * one.time;
+  const auto shorter = calibrate(steps.front().model.on, steps);
+  REQUIRE(shorter);
+  for (const prior_of_number& one : priors_of_numbers) {
+    CAPTURE(one.name);
+    CHECK(shorter->value(one.number) >= one.least * (1 - 1e-9));
+    CHECK(shorter->value(one.number) <= one.most * (1 + 1e-9));
+  }
+  // Four of eight that are all far off are taken, five are not.
+  steps = timed_steps(random, 0);
+  for (std::size_t far = 0; far < 5; ++far) {
+    steps[far].time = (far % 2 == 0 ? 50.0 : 0.02) * steps[far].time;
+    const auto found = calibrate(steps.front().model.on, steps);
+    CAPTURE(far);
+    if (found) continue;
+    CHECK(far == 4);
+    CHECK(found.why().code == errc::contradictory_steps);
+    CHECK(found.why()[fact::rows_out_of_line] >= 5);
+    CHECK(found.why()[fact::timed_steps] == 8);
+  }
+  CHECK(!calibrate(steps.front().model.on, steps));
 }
