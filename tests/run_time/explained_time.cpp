@@ -327,3 +327,118 @@ TEST_CASE("Muon multiplies each matrix of the layers with itself in each step") 
   CHECK(flops == doctest::Approx(12 * layer).epsilon(1e-9));
   CHECK(time.breakdown({.micro_batch = 8}).optimizer.value() > flops / 312e12);
 }
+
+// By `collective_time`, of ranks that lie as far apart as those of the other dimensions are many.
+TEST_CASE("messages take what a collective of their ranks, so far apart, does") {
+  dice roll{std::mt19937_64{44}};
+  int compared[static_cast<int>(time_cause::samples) + 1] = {};
+  for (int i = 0; i < 1000; ++i) {
+    random_step step = roll_step(roll);
+    roofline_time& model = step.model;
+    const parallelism& layout = model.setup.parallelism;
+    software_costs& costs = model.setup.framework.costs;
+    costs.wait_per_node = costs.stalled_send = {};
+    costs.network_share = 1;
+    costs.hides_gradients = costs.hides_parameters = false;  // one message of each
+    if (!validate(model) || !validate(model, step.plan)) continue;
+    const interconnect links = *interconnect_of(model.on);
+    const std::int64_t tensor = layout.tensor_parallel;
+    const std::int64_t context = layout.context_parallel;
+    const std::int64_t replicas = step.plan.data_parallel * context;
+    const bool has_experts = model.setup.model.moe.num_experts != 0;
+    const time_explanation why = explain_time(model, step.plan);
+    for (const time_piece& piece : why.pieces()) {
+      const auto takes = [&](collective what, std::int64_t ranks, std::int64_t stride) {
+        const double moving = piece.rate < detail::infinity ? piece.amount / piece.rate : 0;
+        const bytes each = bytes::from_value(piece.amount / piece.calls);
+        const double one =
+            collective_time(what, each, group_of(ranks, stride, linked_gpus(model.on)), links)
+                .value();
+        CAPTURE(text(piece.cause));
+        const double share = (moving + piece.calls * piece.latency) / (piece.calls * one);
+        // Rings pass on twice as much in the backward, and two of unlike messages gain a little.
+        const bool are_unlike = piece.cause == time_cause::ring;
+        CHECK(share >= (are_unlike ? 0.98 : 1 - 1e-9));
+        CHECK(share <= 1 + 1e-9);
+        ++compared[static_cast<int>(piece.cause)];
+      };
+      switch (piece.cause) {
+        case time_cause::all_reduces:
+          takes(collective::all_reduce, tensor, 1);
+          break;
+        case time_cause::ring:
+          takes(collective::send, context, tensor);
+          break;
+        case time_cause::all_to_alls:
+          takes(collective::all_to_all, layout.expert_parallel, 1);
+          break;
+        case time_cause::sends:
+        case time_cause::first_sends:
+          takes(collective::send, 2, tensor * replicas);
+          break;
+        case time_cause::gradients:
+          if (has_experts) break;  // two messages
+          takes(layout.zero_stage == 0 ? collective::all_reduce : collective::reduce_scatter,
+                replicas,
+                tensor);
+          break;
+        case time_cause::weights:
+          if (!has_experts) takes(collective::all_gather, replicas, tensor);
+          break;
+        default:
+          break;
+      }
+    }
+  }
+  for (const time_cause cause : {time_cause::all_reduces,
+                                 time_cause::ring,
+                                 time_cause::all_to_alls,
+                                 time_cause::sends,
+                                 time_cause::first_sends,
+                                 time_cause::gradients,
+                                 time_cause::weights})
+    CHECK(compared[static_cast<int>(cause)] > 50);
+}
+
+// Of large messages on a slow link all is its rate, and of small ones all is latency.
+TEST_CASE("a link that is a little better saves its own part of the step alone") {
+  for (const bool in_node : {true, false})
+    for (const bool is_slow : {true, false}) {
+      CAPTURE(in_node);
+      CAPTURE(is_slow);
+      roofline_time model = gpt2_on_one;
+      model.setup.framework = catalog::megatron_lm;
+      model.setup.framework.costs = {};
+      model.setup.precision = bf16_megatron;
+      model.setup.parallelism = {.tensor_parallel = 4};
+      model.setup.sequence_length = is_slow ? 1024 : 4;
+      const bandwidth rate = is_slow ? 100_MBps : 1e6 * 1_GBps;
+      model.on = {.gpu = catalog::a100_sxm4_80gb,
+                  .nodes = in_node ? 1 : 4,
+                  .gpus_per_node = in_node ? 4 : 1,
+                  .inside_node = rate,
+                  .between_nodes = rate};
+      const batch_plan plan{1, 1, 1};
+      REQUIRE(validate(model));
+      REQUIRE(validate(model, plan));
+      const time_explanation why = explain_time(model, plan);
+      const double of_links = model.breakdown(plan).tensor_communication.value();
+      const time_resource link =
+          in_node ? time_resource::link_inside_node : time_resource::link_between_nodes;
+      const time_resource other =
+          in_node ? time_resource::link_between_nodes : time_resource::link_inside_node;
+      // A tenth better saves an eleventh of it.
+      const double all = of_links / 11;
+      CHECK(of_links > 0);
+      CHECK(saved(why, link) == doctest::Approx(is_slow ? all : 0).epsilon(0.02).scale(all));
+      CHECK(saved(why, time_resource::communication_latency) ==
+            doctest::Approx(is_slow ? 0 : all).epsilon(0.02).scale(all));
+      CHECK(saved(why, other) == doctest::Approx(0).scale(all));
+      const auto bound = [&](time_resource by) {
+        return why.savings[static_cast<std::size_t>(by)].bound.value();
+      };
+      CHECK(bound(is_slow ? link : time_resource::communication_latency) ==
+            doctest::Approx(of_links));
+      CHECK(bound(other) == 0);
+    }
+}

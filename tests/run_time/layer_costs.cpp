@@ -214,6 +214,23 @@ TEST_CASE("dropout of a fused layer writes a mask of a byte for each element of 
   });
 }
 
+TEST_CASE("dropout of an eager layer is an operator more for each mask that it writes") {
+  for_each_model([&](training_setup setup) {
+    setup.framework = catalog::torch_gpt;
+    setup.attention = attention_kernel::flash;
+    const layer_cost without = of_layers(setup, 2);
+    setup.dropout = 0.1;
+    const layer_cost with = of_layers(setup, 2);
+    const double stream = 2 * static_cast<double>(setup.model.hidden_size) *
+                          static_cast<double>(tokens_of_sequence(setup, false));
+    // A value is read and written, and a mask of a byte.
+    const double masks = (with.forward.elements - without.forward.elements) / stream / (2 * 2 + 1);
+    const double each = masks / static_cast<double>(setup.model.layers());
+    CHECK((each >= 1 - 1e-9 && each <= 3 + 1e-9));
+    CHECK(near(with.forward.operators - without.forward.operators, masks));
+  });
+}
+
 TEST_CASE("a lookup reads a row of each token and writes it, and dropout once more") {
   training_setup setup = setup_of(catalog::llama_3_8b);
   const double row = 2 * 512 * 4096 * 2.0;  // of two sequences, in bytes

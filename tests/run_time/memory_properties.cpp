@@ -245,6 +245,28 @@ TEST_CASE("lines are found where there are one, two or more of them, by few ques
   }
 }
 
+TEST_CASE("where two lines meet is found by as few questions, wherever that is") {
+  for (const std::int64_t last : {std::int64_t{100}, std::int64_t{4096}, std::int64_t{100'000}})
+    for (std::int64_t at = 2; at < last; at = at < 150 ? at + 1 : at * 2)
+      for (const std::int64_t quarters : {0, 1, 2, 3}) {  // behind `at`
+        std::int64_t asked = 0;
+        const std::int64_t more = 4 * 50'000;
+        const std::int64_t meets = 4 * at + quarters;
+        kinked memory{{{1'000'000'000, 1'000}, {1'000'000'000 - more / 4 * meets, 1'000 + more}},
+                      &asked};
+        const detail::rising_lines found = detail::line_finder<kinked>(memory).find(last);
+        CAPTURE(last);
+        CAPTURE(meets);
+        double worst = 0;
+        for (std::int64_t batch = 1; batch <= last; batch += 1 + batch / 64) {
+          const auto is = static_cast<double>(memory.at(batch));
+          worst = std::max(worst, std::abs(found.at(static_cast<double>(batch)) / is - 1));
+        }
+        CHECK(worst <= 0x1p-13);
+        CHECK(asked <= 20);
+      }
+}
+
 TEST_CASE("a profile is what it was made from, between its points too") {
   for (const named_setup& one : setups()) {
     CAPTURE(one.name);
@@ -260,6 +282,24 @@ TEST_CASE("a profile is what it was made from, between its points too") {
         CHECK((off < 0 ? -off : off) <= 0x1p-9 * replayed);
       }
   }
+}
+
+TEST_CASE("as few micro-batches are replayed as fill a pipeline twice, and two") {
+  for (const pipeline_schedule schedule :
+       {pipeline_schedule::zero_bubble, pipeline_schedule::zero_bubble_v})
+    for (const std::int64_t stages : {2, 4, 8})
+      for (const std::int64_t count : {1, 5, 12, 40, 41, 96}) {
+        training_setup setup = megatron(1, stages, 0);
+        setup.framework = catalog::megatron_zero_bubble;
+        setup.parallelism.schedule = schedule;
+        if (traits_of(schedule).folds) setup.parallelism.virtual_pipeline = 2;
+        const micro_batch_rule taken = micro_batches_of(setup.parallelism);
+        const std::int64_t all = count * taken.multiple_of;
+        const detail::repetition few = detail::repeated_micro_batches(setup, {1, 1, all});
+        CHECK(few.fewer <= all);
+        CHECK(few.fewer <= 2 * stages + 2 + 2 * taken.multiple_of);
+        CHECK((all - few.fewer) % few.period == 0);
+      }
 }
 
 // At a micro-batch that is a point of the lines. Where fewer are on their way than the stage holds,

@@ -167,6 +167,16 @@ TEST_CASE("links lead where they are wired to") {
   CONSTEXPR interconnect slow =
       *interconnect_of({.gpu = catalog::rtx_a6000, .gpus_per_node = 2, .inside_node = 12_GBps});
   STATIC_CHECK(slow.inside.kind == "PCIe"sv && slow.inside_node == 12_GBps);
+  CONSTEXPR bandwidth bus = catalog::rtx_a6000.pcie->each_direction();
+  STATIC_CHECK(interconnect_of({.gpu = catalog::rtx_a6000, .inside_node = bus})->inside.kind ==
+               "PCIe"sv);
+  STATIC_CHECK(
+      interconnect_of({.gpu = catalog::rtx_a6000, .inside_node = 1.01 * bus})->inside.kind ==
+      "NVLink 3"sv);
+  // Of a device without a bridge a slow link is its own all the same.
+  STATIC_CHECK(
+      interconnect_of({.gpu = catalog::a100_sxm4_80gb, .inside_node = 12_GBps})->inside.kind ==
+      "NVLink 3"sv);
 }
 
 TEST_CASE("links are of the GPU's kind") {

@@ -124,11 +124,12 @@ TEST_CASE("samples show as far as the step does not hide them") {
 }
 
 constexpr bool curves_are_the_parts() {
-  for (const bool reads : {false, true})
+  for (const double each : {0.0, 1.0, 100.0})  // s that samples of a micro-batch take
     for (const bool is_hidden : {false, true})
       for (const double slow : {1.0, 1.5, 0.25})
         for (std::int64_t count = 1; count <= 40; ++count) {
-          detail::step_line line = by_hand(reads, is_hidden);
+          detail::step_line line = by_hand(true, is_hidden);
+          line.loading.each = each;
           line.work.stages.first = {.forward = slow, .backward = 2 * slow};
           line.work.slack = 0;
           line.work.busiest = 3 * (slow > 1 ? slow : 1);

@@ -152,6 +152,38 @@ constexpr kernel_rates rates_of(const gpu_spec& gpu) {
   return kernel_rates_of({.precision = bf16_pure}, gpu, catalog::efficiency_of(gpu));
 }
 
+// Each share alone, of a device whose peaks are known: 100 TFLOP/s in half precision, 10 in fp32,
+// twice and four times as much in fp8 and fp4, and 1 TB/s.
+constexpr gpu_spec plain_device = [] {
+  gpu_spec gpu = catalog::b200_sxm;
+  gpu.dense.fp16 = gpu.dense.bf16 = 100_TFLOPS;
+  gpu.dense.fp32 = 10_TFLOPS;
+  gpu.dense.fp8 = 200_TFLOPS;
+  gpu.dense.fp4 = 400_TFLOPS;
+  gpu.memory_bandwidth = 1_TBps;
+  gpu.sm_count = 66;
+  gpu.clock_MHz = 915;
+  return gpu;
+}();
+constexpr device_efficiency plain_shares{.products = 0.5,
+                                         .products_fp32 = 0.25,
+                                         .products_fp8 = 0.4,
+                                         .products_fp4 = 0.2,
+                                         .products_fp8_by_row = 0.3,
+                                         .attention_forward = 0.125,
+                                         .attention_backward = 0.0625,
+                                         .memory = 0.8,
+                                         .functions = 3,
+                                         .sums = 5,
+                                         .softmaxes = 7};
+constexpr kernel_rates plain_rates(precision_recipe recipe,
+                                   const gpu_spec& gpu = plain_device,
+                                   double matmul_rate = 1) {
+  training_setup setup{.precision = recipe};
+  setup.framework.costs.matmul_rate = matmul_rate;
+  return kernel_rates_of(setup, gpu, plain_shares);
+}
+
 // Of GPT's layer of width 1200.
 constexpr double attention_of_heads(std::int64_t heads) {
   training_setup setup{.model = catalog::gpt2,
@@ -207,6 +239,55 @@ TEST_CASE("arithmetic bounds activations where SMs are handed many bytes for a c
   STATIC_CHECK(near(hopper.functions, catalog::hopper.functions));
   STATIC_CHECK(geforce.functions < 1.2);
   STATIC_CHECK(blackwell.functions > 4);
+}
+
+TEST_CASE("rates are peaks of the formats times the shares that are reached") {
+  CONSTEXPR kernel_rates half = plain_rates(bf16_pure);
+  STATIC_CHECK(near(half.half, 50e12) && near(half.scalar, 2.5e12) && near(half.linear, 50e12));
+  STATIC_CHECK(half.linear_bytes == 2);
+  STATIC_CHECK(near(half.attention_forward, 12.5e12) && near(half.attention_backward, 6.25e12));
+  STATIC_CHECK(near(half.bytes, 0.8e12) && near(half.elements, 0.8e12) && half.sms == 66);
+  CONSTEXPR kernel_rates full = plain_rates(fp32_precision);
+  STATIC_CHECK(near(full.half, 2.5e12) && near(full.linear, 2.5e12) && full.linear_bytes == 4);
+  CONSTEXPR kernel_rates slower = plain_rates(bf16_pure, plain_device, 0.5);
+  STATIC_CHECK(near(slower.half, 25e12) && near(slower.attention_forward, 6.25e12));
+  STATIC_CHECK(near(slower.bytes, 0.8e12));
+  // Scales of rows are another kernel's, and the linear layers' alone.
+  precision_recipe recipe = bf16_with_fp8;
+  recipe.scaling = scaling_kind::tensor;
+  STATIC_CHECK(near(plain_rates(recipe).linear, 80e12) && plain_rates(recipe).linear_bytes == 1);
+  recipe.scaling = scaling_kind::row;
+  STATIC_CHECK(near(plain_rates(recipe).linear, 60e12) && plain_rates(recipe).linear_bytes == 1);
+  STATIC_CHECK(near(plain_rates(recipe).half, 50e12));
+  recipe = bf16_pure;
+  recipe.fp4_linears = true;
+  STATIC_CHECK(near(plain_rates(recipe).linear, 80e12) && plain_rates(recipe).linear_bytes == 0.5);
+}
+
+TEST_CASE("a device that moves a byte a second is slow, and one that moves less is none") {
+  const auto flaw_with = [](double bytes_per_s) {
+    roofline_time model{.setup = {.model = catalog::gpt2, .sequence_length = 64},
+                        .on = {.gpu = plain_device},
+                        .efficiency = plain_shares};
+    model.efficiency.memory = 1;
+    model.on.gpu.memory_bandwidth = bandwidth::from_value(bytes_per_s);
+    return validate(model).why().code;
+  };
+  STATIC_CHECK(flaw_with(1) == errc::none);
+  STATIC_CHECK(flaw_with(0.999) == errc::not_positive);
+}
+
+TEST_CASE("functions, sums and softmaxes are as slow as a device's clocks are few for its bytes") {
+  // Half of an H100's SMs at half of its clock, for 1 of its 3.35 TB/s.
+  CONSTEXPR double times = 4 / 3.35;
+  CONSTEXPR kernel_rates known = plain_rates(bf16_pure);
+  STATIC_CHECK(near(known.functions, 3 * times) && near(known.sums, 5 * times));
+  STATIC_CHECK(near(known.softmaxes, 7 * times));
+  gpu_spec gpu = plain_device;
+  gpu.clock_MHz = {};
+  STATIC_CHECK(plain_rates(bf16_pure, gpu).functions == 3);
+  STATIC_CHECK(plain_rates(bf16_pure, gpu).sums == 5);
+  STATIC_CHECK(plain_rates(bf16_pure, gpu).softmaxes == 7);
 }
 
 TEST_CASE("widths that no vector load divides") {

@@ -300,6 +300,19 @@ TEST_CASE("a stack's range is the step at the ends of its costs") {
                                             .timed = true}));
     return is_of_matmuls && is_of_traffic && is_of_host && is_of_contention && is_of_all;
   }());
+  // By itself a stack lets communication contend with kernels not at all, or twice as much.
+  STATIC_CHECK([] {
+    roofline_time model = timed_on(catalog::megatron_core, catalog::hopper);
+    software_costs& own = model.setup.framework.costs;
+    own = {.contention = 0.2, .timed = true};
+    software_costs none = own;
+    none.contention = 0;
+    software_costs twice = own;
+    twice.contention = 0.4;
+    return spans(step_ranges_of(model, {1, 4, 2}).contention,
+                 step_with(model, none),
+                 step_with(model, twice));
+  }());
   // Software that nobody timed takes at most what others' does, and such a device's share varies.
   STATIC_CHECK([] {
     roofline_time model = timed_on(catalog::megatron_core, {});
@@ -349,6 +362,9 @@ TEST_CASE("a documented throughput") {
   CONSTEXPR auto model = documented_throughput(4000_samples_per_s, {1024, 4, 1}, 0.1);
   STATIC_CHECK(near(model.step_time.value(), 1.024));
   STATIC_CHECK(near(throughput({1024, 4, 1}, model).value(), 4000));
+  // Where nothing is said of them, more GPUs are as many times as fast.
+  CONSTEXPR auto alike = documented_throughput(4000_samples_per_s, {1024, 4, 1});
+  STATIC_CHECK(near(throughput({1024, 12, 1}, alike).value(), 12'000));
 }
 
 TEST_CASE("bad time models are named") {

@@ -68,8 +68,7 @@ class peak_finder final : public memory_events {
     const int block = sums_.allocate(bytes, stream);
     ++allocations_;
     if (parts_ != nullptr && sums_.now() > peak_.total) {
-      peak_.total = sums_.now();
-      for (int part = 0; part < memory_parts; ++part) peak_.of[part] = parts_[part];
+      peak_ = memory_sum::by(sums_.now(), parts_);
       when_ = sums_.moment_now();
       layer_ = at_layer_;
       at_ = allocations_;

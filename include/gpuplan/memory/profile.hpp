@@ -249,7 +249,7 @@ class memory_profile {
   /// Where `validate` refuses the memory, it refuses the profile for the same reason.
   constexpr explicit memory_profile(const transformer_memory& memory,
                                     std::int64_t data_parallel = 1)
-      : memory_profile(memory, data_parallel, 0) {
+      : memory_profile(memory, data_parallel, without_lines()) {
     detail::profiled_counts counts;
     if (!detail::failed(why_)) counts = detail::profiled_counts_of(memory.setup, data_parallel);
     for (int at = 0; at < counts.count; ++at) {
@@ -292,8 +292,10 @@ class memory_profile {
   template <const transformer_memory&, std::int64_t, std::int64_t...>
   friend constexpr auto detail::profile_in_chunks();
 
-  // Without lines.
-  constexpr memory_profile(const transformer_memory& memory, std::int64_t data_parallel, int)
+  struct without_lines {};
+  constexpr memory_profile(const transformer_memory& memory,
+                           std::int64_t data_parallel,
+                           without_lines /*yet*/)
       : data_parallel_(data_parallel), fragmentation_(memory.fragmentation) {
     const batch_plan largest{1, data_parallel, most_micro_batches};
     why_ = validate(memory).why();
@@ -318,10 +320,10 @@ class memory_profile {
   [[nodiscard]] constexpr double at_most(std::int64_t accumulation, double micro_batch) const {
     const auto wanted = static_cast<double>(accumulation);
     int at = 0;
-    while (at < count_ && counted_[at] < wanted) ++at;
-    if (at < count_ && (at == 0 || counted_[at] == wanted)) return lines_[at].at(micro_batch);
-    if (at == count_ && !goes_on_) return lines_[at - 1].at(micro_batch);
-    if (at == count_) --at;
+    while (at + 1 < count_ && counted_[at] < wanted) ++at;
+    const bool is_beyond = counted_[at] < wanted;
+    if (at == 0 || counted_[at] == wanted || (is_beyond && !goes_on_))
+      return lines_[at].at(micro_batch);
     const double below = lines_[at - 1].at(micro_batch);
     const double each = (lines_[at].at(micro_batch) - below) / (counted_[at] - counted_[at - 1]);
     return below + each * (wanted - counted_[at - 1]);
@@ -363,8 +365,9 @@ constexpr std::int64_t requested_in_chunks() {
 
 template <const transformer_memory& Memory, std::int64_t DataParallel, std::int64_t... MicroBatches>
 constexpr auto profile_in_chunks() {
-  memory_profile profile(Memory, DataParallel, 0);
-  constexpr bool is_valid = !failed(memory_profile(Memory, DataParallel, 0).why_);
+  constexpr memory_profile::without_lines without_lines;
+  memory_profile profile(Memory, DataParallel, without_lines);
+  constexpr bool is_valid = !failed(memory_profile(Memory, DataParallel, without_lines).why_);
   if constexpr (is_valid) {
     constexpr profiled_counts counts = profiled_counts_of(Memory.setup, DataParallel);
     const auto add = [&]<int At>() {

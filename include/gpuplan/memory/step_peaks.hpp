@@ -66,6 +66,13 @@ struct memory_sum {
   std::int64_t of[memory_parts]{};
 
   friend constexpr bool operator==(const memory_sum&, const memory_sum&) = default;
+
+  /// Of as many parts as there are.
+  [[nodiscard]] static constexpr memory_sum by(std::int64_t total, const std::int64_t* parts) {
+    memory_sum sum{.total = total};
+    for (std::int64_t& part : sum.of) part = *parts++;
+    return sum;
+  }
 };
 
 /// The most at each moment.
@@ -232,16 +239,11 @@ class summed_memory final : public memory_events {
 
  private:
   constexpr void note_now() {
-    place_peaks& peaks = peaks_;
-    memory_sum& most = peaks.at[static_cast<int>(place_)];
-    if (now_ <= most.total) return;
-    most.total = now_;
-    if (parts_ != nullptr)
-      for (int part = 0; part < memory_parts; ++part) most.of[part] = parts_[part];
+    memory_sum& most = peaks_.at[static_cast<int>(place_)];
+    if (parts_ != nullptr && now_ > most.total) most = memory_sum::by(now_, parts_);
   }
   constexpr void note(int place, const memory_sum& seen) {
-    place_peaks& peaks = peaks_;
-    if (seen.total > peaks.at[place].total) peaks.at[place] = seen;
+    if (seen.total > peaks_.at[place].total) peaks_.at[place] = seen;
   }
   [[nodiscard]] constexpr step_place place_of(moment now, int layer) {
     switch (now) {

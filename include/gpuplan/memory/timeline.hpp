@@ -33,10 +33,9 @@ class recorded_memory final : public memory_events {
   int allocate(std::int64_t bytes, int stream) override {
     const int block = sums_.allocate(bytes, stream);
     if (parts_ != nullptr) {
-      memory_point point{.when = sums_.moment_now(), .layer = layer_};
-      point.in_use.total = sums_.now();
-      for (int part = 0; part < memory_parts; ++part) point.in_use.of[part] = parts_[part];
-      points_.push_back(point);
+      points_.push_back({.when = sums_.moment_now(),
+                         .layer = layer_,
+                         .in_use = memory_sum::by(sums_.now(), parts_)});
     }
     return block;
   }

@@ -94,12 +94,7 @@ class traced_memory final : public memory_events {
   [[nodiscard]] double flops() const {
     return products_->forward + products_->backward + products_->recomputed;
   }
-  [[nodiscard]] memory_sum in_use() const {
-    memory_sum sum;
-    sum.total = sums_.now();
-    for (int part = 0; part < memory_parts; ++part) sum.of[part] = parts_[part];
-    return sum;
-  }
+  [[nodiscard]] memory_sum in_use() const { return memory_sum::by(sums_.now(), parts_); }
   void note(std::size_t block, bool comes) {
     if (parts_ == nullptr) return;
     trace_.changes.push_back({.block = block,

@@ -138,9 +138,9 @@ struct pipeline_seconds {
     }
     double first_way = 0;
     double last_way = 0;
-    std::int64_t turned = -1;
+    std::int64_t turned = i - 1;
     for (const std::int64_t j : {i, std::int64_t{1}, p - m, p - 2, p - 1}) {
-      if (j < i || j <= turned || j >= p) continue;
+      if (j <= turned || j >= p) continue;
       turned = j;
       forward = larger_of(forward, line.stage(j).forward);
       backward = larger_of(backward, line.stage(j).backward);
