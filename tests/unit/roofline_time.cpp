@@ -184,6 +184,12 @@ constexpr kernel_rates plain_rates(precision_recipe recipe,
   return kernel_rates_of(setup, gpu, plain_shares);
 }
 
+constexpr precision_recipe fp8_scaled(scaling_kind scaling) {
+  precision_recipe recipe = bf16_with_fp8;
+  recipe.scaling = scaling;
+  return recipe;
+}
+
 // Of GPT's layer of width 1200.
 constexpr double attention_of_heads(std::int64_t heads) {
   training_setup setup{.model = catalog::gpt2,
@@ -253,15 +259,16 @@ TEST_CASE("rates are peaks of the formats times the shares that are reached") {
   STATIC_CHECK(near(slower.half, 25e12) && near(slower.attention_forward, 6.25e12));
   STATIC_CHECK(near(slower.bytes, 0.8e12));
   // Scales of rows are another kernel's, and the linear layers' alone.
-  precision_recipe recipe = bf16_with_fp8;
-  recipe.scaling = scaling_kind::tensor;
-  STATIC_CHECK(near(plain_rates(recipe).linear, 80e12) && plain_rates(recipe).linear_bytes == 1);
-  recipe.scaling = scaling_kind::row;
-  STATIC_CHECK(near(plain_rates(recipe).linear, 60e12) && plain_rates(recipe).linear_bytes == 1);
-  STATIC_CHECK(near(plain_rates(recipe).half, 50e12));
-  recipe = bf16_pure;
-  recipe.fp4_linears = true;
-  STATIC_CHECK(near(plain_rates(recipe).linear, 80e12) && plain_rates(recipe).linear_bytes == 0.5);
+  CONSTEXPR kernel_rates by_tensor = plain_rates(fp8_scaled(scaling_kind::tensor));
+  STATIC_CHECK(near(by_tensor.linear, 80e12) && by_tensor.linear_bytes == 1);
+  CONSTEXPR kernel_rates by_row = plain_rates(fp8_scaled(scaling_kind::row));
+  STATIC_CHECK(near(by_row.linear, 60e12) && by_row.linear_bytes == 1 && near(by_row.half, 50e12));
+  CONSTEXPR kernel_rates quarter = plain_rates([] {
+    precision_recipe recipe = bf16_pure;
+    recipe.fp4_linears = true;
+    return recipe;
+  }());
+  STATIC_CHECK(near(quarter.linear, 80e12) && quarter.linear_bytes == 0.5);
 }
 
 TEST_CASE("a device that moves a byte a second is slow, and one that moves less is none") {
@@ -283,11 +290,12 @@ TEST_CASE("functions, sums and softmaxes are as slow as a device's clocks are fe
   CONSTEXPR kernel_rates known = plain_rates(bf16_pure);
   STATIC_CHECK(near(known.functions, 3 * times) && near(known.sums, 5 * times));
   STATIC_CHECK(near(known.softmaxes, 7 * times));
-  gpu_spec gpu = plain_device;
-  gpu.clock_MHz = {};
-  STATIC_CHECK(plain_rates(bf16_pure, gpu).functions == 3);
-  STATIC_CHECK(plain_rates(bf16_pure, gpu).sums == 5);
-  STATIC_CHECK(plain_rates(bf16_pure, gpu).softmaxes == 7);
+  CONSTEXPR kernel_rates unknown = plain_rates(bf16_pure, [] {
+    gpu_spec gpu = plain_device;
+    gpu.clock_MHz = {};
+    return gpu;
+  }());
+  STATIC_CHECK(unknown.functions == 3 && unknown.sums == 5 && unknown.softmaxes == 7);
 }
 
 TEST_CASE("widths that no vector load divides") {
