@@ -172,3 +172,58 @@ TEST_CASE("more bandwidth never slows a collective, nor does a smaller message")
     }
   }
 }
+
+TEST_CASE("a collective that there cannot be is refused, and why is said") {
+  const interconnect links{.inside_node = 300_GBps,
+                           .between_nodes = 50_GBps,
+                           .devices_per_node = 8,
+                           .inside = link_data::nvlink_4};
+  const auto flaw_of = [](const device_group& group,
+                          const interconnect& by,
+                          bytes message = 1_MB,
+                          collective_algorithm algorithm = collective_algorithm::fastest,
+                          collective what = collective::all_reduce) -> failure {
+    try {
+      static_cast<void>(collective_time(what, message, group, by, algorithm));
+    } catch (const plan_error& error) {
+      return error.why();
+    }
+    return {};
+  };
+  const device_group node{8, 8};
+  const device_group two{16, 8};
+  CHECK(flaw_of(node, links).code == errc::none);
+  CHECK(flaw_of(two, links).code == errc::none);
+  CHECK(flaw_of({1, 1}, links).code == errc::none);
+  CHECK(flaw_of({0, 8}, links).code == errc::not_positive);
+  CHECK(flaw_of({8, 0}, links).code == errc::not_positive);
+
+  interconnect alone = links;
+  alone.between_nodes = {};
+  CHECK(flaw_of(node, alone).code == errc::none);
+  CHECK(flaw_of(two, alone) == failure(errc::not_known).about(fact::between_nodes));
+  CHECK(flaw_of({9, 8}, alone) == failure(errc::not_known).about(fact::between_nodes));
+  alone.between_nodes = bandwidth{};
+  CHECK(flaw_of(node, alone).code == errc::none);
+  CHECK(flaw_of(two, alone) == failure(errc::not_positive).about(fact::link_rate));
+  interconnect without = links;
+  without.inside_node = bandwidth{};
+  CHECK(flaw_of(node, without) == failure(errc::not_positive).about(fact::link_rate));
+
+  CHECK(flaw_of(node, links, 0_B).code == errc::none);
+  for (const double size : {-1.0, -HUGE_VAL, HUGE_VAL, std::nan("")})
+    CHECK(flaw_of(node, links, bytes::from_value(size)) ==
+          failure(errc::negative).about(fact::message));
+
+  // Trees are of nodes, switches inside one.
+  const failure none = failure(errc::not_known).about(fact::algorithm);
+  for (const collective_algorithm algorithm :
+       {collective_algorithm::tree, collective_algorithm::in_switch}) {
+    const bool across = algorithm == collective_algorithm::tree;
+    CHECK(flaw_of(across ? two : node, links, 1_MB, algorithm).code == errc::none);
+    CHECK(flaw_of(across ? node : two, links, 1_MB, algorithm) == none);
+    CHECK(flaw_of(across ? two : node, links, 1_MB, algorithm, collective::all_gather) == none);
+  }
+  CHECK(flaw_of(node, links, 1_MB, collective_algorithm::ring, collective::send).code ==
+        errc::none);
+}

@@ -341,6 +341,65 @@ TEST_CASE("of few tokens at least the weights and their states are needed, and l
   }
 }
 
+// Of a training of which less is known than of AdamW on all weights, on the device.
+TEST_CASE("what is at least needed is so of adapters, other optimizers and states elsewhere") {
+  const transformer_memory_of memory_of{.fragmentation = 0};
+  int compared = 0;
+  const auto check_floor = [&](const training_setup& setup) {
+    const fullest_stage_memory memory = memory_of(setup);
+    const batch_plan plan{1, 4, 2 * setup.parallelism.pipeline_parallel};
+    if (!validate(memory) || !validate(memory, plan)) return;
+    CAPTURE(named(setup));
+    CHECK(memory_of.at_least(setup, plan) <= memory.required(plan));
+    ++compared;
+  };
+  const framework others[] = {catalog::torch_llama,
+                              catalog::hugging_face_llama,
+                              catalog::torchtitan,
+                              catalog::megatron_deepspeed,
+                              catalog::hugging_face_gpt2_zero_3};
+  std::vector<training_setup> all = megatron_layouts();
+  for (const framework& other : others)
+    for (const int zero : {0, 1, 2, 3}) {
+      training_setup setup = all.front();
+      setup.framework = other;
+      setup.parallelism.zero_stage = zero;
+      if (other.engine.is == &engine_classes::fsdp2) setup.precision = bf16_mixed;
+      all.push_back(setup);
+      setup.model = catalog::gpt2;
+      all.push_back(setup);
+    }
+  for (const training_setup& one : all)
+    for (const std::int64_t length : {64, 512}) {
+      training_setup setup = one;
+      setup.sequence_length = length;
+      check_floor(setup);
+      training_setup other = setup;
+      other.trains.what = training::adapters;
+      other.trains.adapters.targets = {.query = true, .value = true};
+      other.trains.adapters.rank = 8;
+      check_floor(other);
+      other = setup;
+      other.trains.what = training::last_layers;
+      other.trains.last_layers = 1;
+      check_floor(other);
+      other = setup;
+      other.parallelism.optimizer_on_host = true;
+      check_floor(other);
+      other.parallelism.weights_on_host = true;
+      check_floor(other);
+      for (int kind = 0; kind < 8; ++kind) {
+        other = setup;
+        other.optimizer.kind = static_cast<optimizer_kind>(kind);
+        check_floor(other);
+      }
+      other = setup;
+      other.optimizer.states = number_format::bf16;
+      check_floor(other);
+    }
+  CHECK(compared > 150);
+}
+
 namespace {
 
 // The same memory, of which nothing is known before it is asked for.

@@ -199,6 +199,7 @@ TEST_CASE("pieces add up to each part of the step, and what is bound to all of i
       if (piece.cause == time_cause::weights) CHECK(zero_stage > 0);
       CHECK(piece.time().value() >= -1e-9 * why.step.value());
       CHECK(piece.amount >= 0);
+      if (piece.calls == 0) CHECK(piece.latency == 0);
       CHECK(piece.hidden >= -1e-9 * why.step.value());
     }
   }
@@ -398,6 +399,41 @@ TEST_CASE("messages take what a collective of their ranks, so far apart, does") 
                                  time_cause::gradients,
                                  time_cause::weights})
     CHECK(compared[static_cast<int>(cause)] > 50);
+}
+
+TEST_CASE("what ranks share moves at the rate of their links, or as fast as the software does") {
+  dice roll{std::mt19937_64{45}};
+  int compared = 0;
+  for (int i = 0; i < 600; ++i) {
+    random_step step = roll_step(roll);
+    roofline_time& model = step.model;
+    model.setup.framework = catalog::torchtitan;
+    parallelism& layout = model.setup.parallelism;
+    layout.pipeline_parallel = layout.expert_parallel = 1;
+    layout.zero_stage = static_cast<int>(roll.from(2, 3));
+    model.terms.latency = false;  // so that all are as fast
+    software_costs& costs = model.setup.framework.costs;
+    costs.network_share = 1;
+    costs.gathered_at_most = roll.coin() ? 1_GBps : bandwidth{};
+    if (!validate(model) || !validate(model, step.plan)) continue;
+    interconnect links = *interconnect_of(model.on);
+    links.launch = links.inside.hop = links.between.hop = {};
+    links.inside.ramp = links.between.ramp = {};
+    const std::int64_t ranks = step.plan.data_parallel * layout.context_parallel;
+    const device_group group = group_of(ranks, layout.tensor_parallel, linked_gpus(model.on));
+    for (const time_piece& piece : explain_time(model, step.plan).pieces()) {
+      if (piece.cause != time_cause::sharded_weights) continue;
+      const bytes all = bytes::from_value(piece.amount);
+      const double sent =
+          piece.amount * static_cast<double>(ranks - 1) / static_cast<double>(ranks);
+      const double takes = costs.gathered_at_most > bandwidth{}
+                               ? sent / costs.gathered_at_most.value()
+                               : collective_time(collective::all_gather, all, group, links).value();
+      CHECK(piece.amount / piece.rate + piece.calls * piece.latency == doctest::Approx(takes));
+      ++compared;
+    }
+  }
+  CHECK(compared > 100);
 }
 
 // Of large messages on a slow link all is its rate, and of small ones all is latency.

@@ -318,6 +318,39 @@ TEST_CASE("biases' gradients are sums, which take as many times as long as a dev
   CHECK(moved(0.5) == moved(1));
 }
 
+TEST_CASE("scores in memory are scaled, masked, cast and made a softmax, each by itself") {
+  // What is moved of each score of GPT-2's.
+  struct moved {
+    double forward, backward;
+  };
+  const auto of_score = [](const precision_recipe& recipe, double dropout) {
+    training_setup setup = setup_of(catalog::gpt2);
+    setup.framework = catalog::torch_gpt;
+    setup.framework.costs.score_traffic = 1;
+    setup.attention = attention_kernel::eager;
+    setup.precision = recipe;
+    setup.dropout = dropout;
+    setup.sequence_length = 128;
+    layer_kernels kernels;
+    static_cast<void>(
+        cost_of_layer(setup, flops_alone, 2, layer_kind::dense, false, true, &kernels));
+    const double scores = 2 * 12 * 128 * 128;
+    return moved{kernels.forward.score_bytes / scores, kernels.backward.score_bytes / scores};
+  };
+  // Scale and mask read and write 2 bytes, the softmax too, and its gradient reads what it wrote.
+  const moved pure = of_score(bf16_pure, 0);
+  CHECK(pure.forward == 2 * (2 + 2) + (2 + 2));
+  CHECK(pure.backward == 2 * (2 + 2) + (2 + 2 * 2));
+  CHECK(of_score(fp32_precision, 0).forward == 2 * (4 + 4) + (4 + 4));
+  // Under autocast the softmax is of 4 bytes, which 2 are made before, and then 2 again.
+  const moved mixed = of_score(bf16_mixed, 0);
+  CHECK(mixed.forward == 2 * (2 + 2) + (4 + 2) + (4 + 4) + (4 + 2));
+  CHECK(mixed.backward == 2 * (2 + 2) + (4 + 2) + (4 + 2 * 4) + (4 + 2));
+  // Dropout reads and writes, and has a mask of a byte.
+  CHECK(of_score(bf16_pure, 0.1).forward - pure.forward == 2 + 2 + 1);
+  CHECK(of_score(bf16_mixed, 0.1).backward - mixed.backward == 4 + 4 + 1);
+}
+
 TEST_CASE("Megatron-LM's fused softmax takes multiples of four heads") {
   training_setup setup = setup_of(catalog::gpt2);
   setup.attention = attention_kernel::eager;

@@ -144,10 +144,21 @@ TEST_CASE("few layers and micro-batches stand for many, whatever differs between
   all.push_back({"Gemma 3", windowed});
   windowed.recompute = recompute_mode::full;
   all.push_back({"Gemma 3, recomputed", windowed});
+  // Of two stacks, with as many layers each, and one more in the second.
+  for (const std::int64_t more : {0, 1}) {
+    training_setup t5 = gpt;
+    t5.framework = catalog::hugging_face_t5;
+    t5.model = catalog::t5_small;
+    t5.model.num_decoder_layers = t5.model.num_hidden_layers + more;
+    all.push_back({"T5", t5});
+  }
   int compared = 0;
   for (named_setup& one : all)
     for (const std::int64_t layers : {2, 5, 8, 13, 14}) {
-      one.setup.model.num_hidden_layers = layers;
+      transformer& model = one.setup.model;
+      if (model.num_decoder_layers != 0)
+        model.num_decoder_layers += layers - model.num_hidden_layers;
+      model.num_hidden_layers = layers;
       for (const std::int64_t accumulation : {1, 2, 7}) {
         const batch_plan plan{2, one.data_parallel, accumulation};
         const transformer_memory memory{one.setup};

@@ -279,6 +279,9 @@ TEST_CASE("operators follow each other on the host and on each stream, and add u
     CHECK(std::is_sorted(trace.memory_times.begin(), trace.memory_times.end()));
     for (const double at : trace.memory_times)
       REQUIRE(std::binary_search(ends.begin(), ends.end(), at));
+    // Something goes behind the last operator; of one device something comes before the first.
+    CHECK(trace.memory_times.back() == trace.operators.back().issue_end);
+    if (plan.data_parallel == 1) CHECK(trace.memory_times.front() == 0);
     std::int64_t most = 0;
     for (const memory_change& change : trace.memory.changes)
       most = std::max(most, change.in_use.total);

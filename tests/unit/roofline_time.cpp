@@ -298,6 +298,14 @@ TEST_CASE("functions, sums and softmaxes are as slow as a device's clocks are fe
   STATIC_CHECK(unknown.functions == 3 && unknown.sums == 5 && unknown.softmaxes == 7);
 }
 
+TEST_CASE("a product that moves more than it computes reads its operands and writes its results") {
+  CONSTEXPR kernel_rates on{.bytes = 1e12, .sms = 100};
+  // Of 3 products of 64 x 32 by 32 x 16, in 2 bytes, with results of 4.
+  CONSTEXPR double operands = 3 * (64 + 16) * 32 * 2;
+  CONSTEXPR double results = 3 * 64 * 16 * 4;
+  STATIC_CHECK(near(matmul_time({64, 16, 32, 3}, 1e30, 2, 4, on), (operands + results) / 1e12));
+}
+
 TEST_CASE("widths that no vector load divides") {
   CONSTEXPR kernel_rates on{.odd = 0.3, .unaligned = 0.5};
   STATIC_CHECK(alignment_share(4096, 50304, 2, on) == 1);

@@ -300,18 +300,42 @@ TEST_CASE("a stack's range is the step at the ends of its costs") {
                                             .timed = true}));
     return is_of_matmuls && is_of_traffic && is_of_host && is_of_contention && is_of_all;
   }());
-  // By itself a stack lets communication contend with kernels not at all, or twice as much.
+  // By itself, the host takes half to twice as long, kernels move 0.75 to 1.5 times as much, and
+  // communication contends with them not at all, or twice as much.
   STATIC_CHECK([] {
     roofline_time model = timed_on(catalog::megatron_core, catalog::hopper);
     software_costs& own = model.setup.framework.costs;
-    own = {.contention = 0.2, .timed = true};
-    software_costs none = own;
-    none.contention = 0;
-    software_costs twice = own;
-    twice.contention = 0.4;
-    return spans(step_ranges_of(model, {1, 4, 2}).contention,
-                 step_with(model, none),
-                 step_with(model, twice));
+    own = {.matmul_rate = 1,
+           .element_traffic = 1,
+           .host_per_operator = 400_us,
+           .host_per_step = 10_ms,
+           .contention = 0.2,
+           .timed = true};
+    const auto with = [&](auto change) {
+      software_costs costs = own;
+      change(costs);
+      return step_with(model, costs);
+    };
+    const auto host = [&](double times) {
+      return with([&](software_costs& costs) {
+        costs.host_per_operator = times * costs.host_per_operator;
+        costs.host_per_step = times * costs.host_per_step;
+      });
+    };
+    const auto number = [&](double software_costs::*which, double value) {
+      return with([&](software_costs& costs) { costs.*which = value; });
+    };
+    const step_ranges found = step_ranges_of(model, {1, 4, 2});
+    return spans(found.host, host(0.5), host(2)) &&
+           spans(found.contention,
+                 number(&software_costs::contention, 0),
+                 number(&software_costs::contention, 0.4)) &&
+           spans(found.element_traffic,
+                 number(&software_costs::element_traffic, 0.75),
+                 number(&software_costs::element_traffic, 1.5)) &&
+           spans(found.matmul_rate,
+                 number(&software_costs::matmul_rate, 1.06),
+                 number(&software_costs::matmul_rate, 0.94));
   }());
   // Software that nobody timed takes at most what others' does, and such a device's share varies.
   STATIC_CHECK([] {
