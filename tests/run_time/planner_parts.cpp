@@ -4,13 +4,16 @@
 #include "check.hpp"
 #include "random_model.hpp"
 
+#include <gpuplan/catalog/device_efficiencies.hpp>
 #include <gpuplan/catalog/frameworks.hpp>
 #include <gpuplan/catalog/gpus.hpp>
 #include <gpuplan/catalog/models.hpp>
+#include <gpuplan/planner.hpp>
 #include <gpuplan/planner/answer.hpp>
 #include <gpuplan/planner/candidates.hpp>
 #include <gpuplan/planner/domain.hpp>
 #include <gpuplan/planner/request.hpp>
+#include <gpuplan/planner/times.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -18,6 +21,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <utility>
 #include <vector>
 
 using namespace gpuplan;
@@ -435,4 +439,97 @@ TEST_CASE("the shortest run has fewest whole steps' time, whatever a sample take
   CHECK(detail::shortest_run(request, best_of)->step == 55_s);
   plans.clear();
   CHECK(!detail::shortest_run(request, best_of));
+}
+
+namespace {
+
+// Rises with samples and, by less, with accumulation.
+struct stepped_memory {
+  constexpr bytes required(const batch_plan& plan) const {
+    return bytes::from_value(5e9 + 3e8 * static_cast<double>(plan.micro_batch) +
+                             1e7 * static_cast<double>(plan.accumulation));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("what a plan needs exactly is enough for it, and a byte less is not") {
+  plan_request request = on_nodes(1, 4);
+  request.space = {.gpus = range<std::int64_t>{4, 4}, .micro_batch = {1, 4}};
+  request.effective_batch = {12, 40};
+  struct one {
+    batch_plan batch;
+    double required;
+    double per_sample;
+  };
+  std::vector<one> all;
+  for (std::int64_t b = 1; b <= 4; ++b)
+    for (std::int64_t times = 1; times <= 40; ++times) {
+      const batch_plan batch{b, 4, times};
+      if (!request.effective_batch.contains(batch.effective_batch())) continue;
+      const training_plan plan{.gpus = 4, .batch = batch};
+      const double step = time_of(request, plan).step(batch).value();
+      all.push_back({batch,
+                     stepped_memory{}.required(batch).value(),
+                     step / static_cast<double>(batch.effective_batch())});
+    }
+  REQUIRE(all.size() == 17);
+  for (const plan_goal goal : {plan_goal::least_time, plan_goal::least_memory})
+    for (const one& limit : all)
+      for (const double less : {0.0, 1.0}) {
+        request.goal = goal;
+        const double budget = limit.required - less;
+        const one* best = nullptr;
+        const auto key = [&](const one& of) {
+          return goal == plan_goal::least_time ? std::pair{of.per_sample, of.required}
+                                               : std::pair{of.required, of.per_sample};
+        };
+        for (const one& plan : all)
+          if (plan.required <= budget && (best == nullptr || key(plan) < key(*best))) best = &plan;
+        const auto memory_of = [](const training_setup&) { return stepped_memory{}; };
+        for (const bool evaluates_all : {false, true}) {
+          request.evaluates_all = evaluates_all;
+          const auto found =
+              plan_training(request, memory_budget(bytes::from_value(budget)), memory_of, 1);
+          REQUIRE(static_cast<bool>(found) == (best != nullptr));
+          if (!found) continue;
+          CHECK(found->best().batch == best->batch);
+          CHECK(found->best().required.value() == best->required);
+        }
+      }
+}
+
+TEST_CASE("times are those of the roofline with what is said of the cluster and its software") {
+  plan_request request = on_nodes(2, 8);
+  request.setup.parallelism.tensor_parallel = 2;
+  request.efficiency = catalog::ampere;
+  const batch_plan plan{1, 8, 2};
+  roofline_time plain{.setup = request.setup, .on = request.on, .efficiency = request.efficiency};
+  const auto step_of = [&](const roofline_times& times) {
+    return times(request.setup, request.on, request.efficiency).step(plan);
+  };
+  CHECK(step_of({}) == plain.step(plan));
+  roofline_time slowed = plain;
+  slowed.straggler_slowdown = 1.5;
+  CHECK(step_of({.straggler_slowdown = 1.5}) == slowed.step(plan));
+  CHECK(slowed.step(plan) > plain.step(plan));
+  roofline_time loading = plain;
+  loading.loader = sample_loader{.per_sample = 1_GB, .per_node = 1_GBps};
+  CHECK(step_of({.loader = loading.loader}) == loading.step(plan));
+  CHECK(loading.step(plan) > plain.step(plan));
+  roofline_time without = plain;
+  without.terms.tensor_communication = false;
+  CHECK(step_of({.terms = without.terms}) == without.step(plan));
+  CHECK(without.step(plan) < plain.step(plan));
+  const time_factors factors{.layer = 2, .optimizer = 3};
+  CHECK(step_of({.factors = factors}) == calibrated_time{plain, factors}.step(plan));
+  stack_estimate stack = untimed_estimate(plain);
+  for (bool& is_set : stack.is_set) is_set = true;
+  stack.logarithms[static_cast<std::size_t>(stack_number::matmul_rate)] -= 0.5;
+  CHECK(step_of({.stack = stack}) == stack.applied_to(plain).step(plan));
+  CHECK(step_of({.stack = stack}) > plain.step(plan));
+  // They are valid where those are, of this setup on this cluster.
+  CHECK(validate(roofline_times{}, request.setup, request.on));
+  CHECK(!validate(roofline_times{.straggler_slowdown = 0.5}, request.setup, request.on));
+  CHECK(!validate(roofline_times{.factors = {.layer = -1}}, request.setup, request.on));
 }
