@@ -533,3 +533,78 @@ TEST_CASE("times are those of the roofline with what is said of the cluster and 
   CHECK(!validate(roofline_times{.straggler_slowdown = 0.5}, request.setup, request.on));
   CHECK(!validate(roofline_times{.factors = {.layer = -1}}, request.setup, request.on));
 }
+
+TEST_CASE("a plan's setup, cluster and efficiency are those of the number that it has") {
+  plan_request request = on_nodes(1, 4);
+  request.efficiency.products = 0.31;
+  cluster_choice others[3];
+  for (int which = 0; which < 3; ++which) {
+    others[which] = {request.on, request.efficiency};
+    others[which].on.nodes = 2 + which;
+    others[which].efficiency.products = 0.32 + 0.01 * which;
+  }
+  training_setup setups[3];
+  for (int which = 0; which < 3; ++which) {
+    setups[which] = request.setup;
+    setups[which].sequence_length = 512 + which;
+  }
+  request.others = others;
+  request.setups = setups;
+  for (std::size_t cluster = 0; cluster < 4; ++cluster)
+    for (std::size_t setup = 0; setup < 4; ++setup) {
+      training_plan plan;
+      plan.cluster = cluster;
+      plan.setup = setup;
+      const roofline_time time = time_of(request, plan);
+      const auto number = static_cast<double>(cluster);
+      CHECK(time.efficiency.products == doctest::Approx(0.31 + 0.01 * number));
+      CHECK(time.on.nodes == static_cast<std::int64_t>(cluster) + 1);
+      CHECK(cluster_of(request, plan).nodes == time.on.nodes);
+      CHECK(time.setup.sequence_length ==
+            (setup == 0 ? 1024 : 511 + static_cast<std::int64_t>(setup)));
+    }
+}
+
+TEST_CASE("limits of a run need to know its samples") {
+  plan_request request = on_nodes(1, 4);
+  CHECK(validate(request));
+  request.finish_in = 1_h;
+  CHECK(validate(request).why() == failure(errc::not_known).about(fact::samples));
+  request.finish_in = {};
+  request.at_most = 10_usd;
+  CHECK(validate(request).why() == failure(errc::not_known).about(fact::samples));
+  request.samples = 1;
+  CHECK(validate(request));
+  request.samples = -1;
+  CHECK(validate(request).why().code == errc::negative);
+}
+
+namespace {
+
+// A second a micro-batch, and without end from four on.
+struct endless_times {
+  struct model {
+    constexpr duration step(const batch_plan& plan) const {
+      return plan.accumulation < 4 ? duration::from_value(static_cast<double>(plan.accumulation))
+                                   : duration::from_value(std::numeric_limits<double>::infinity());
+    }
+  };
+  constexpr model operator()(const training_setup&, const cluster&) const { return {}; }
+};
+
+}  // namespace
+
+TEST_CASE("plans that never end are none, and not counted as worked out") {
+  plan_request request = on_nodes(1, 4);
+  request.space = {.gpus = range<std::int64_t>{4, 4}, .micro_batch = {1, 4}};
+  request.effective_batch = {4, 64};
+  request.evaluates_all = true;
+  const auto memory_of = [](const training_setup&) { return stepped_memory{}; };
+  const memory_budget budget = 100_GB;
+  const auto found = plan_training(request, budget, memory_of, 8, endless_times{});
+  REQUIRE(found);
+  // Of each micro-batch three accumulations, as many samples in a second.
+  CHECK(found->evaluated == 4 * 3);
+  CHECK(found->best().batch.micro_batch == 4);
+  for (const training_plan& plan : *found) CHECK(plan.batch.accumulation < 4);
+}
