@@ -12,6 +12,7 @@
 #include <gpuplan/planner/answer.hpp>
 #include <gpuplan/planner/candidates.hpp>
 #include <gpuplan/planner/domain.hpp>
+#include <gpuplan/planner/limits.hpp>
 #include <gpuplan/planner/request.hpp>
 #include <gpuplan/planner/times.hpp>
 
@@ -607,4 +608,32 @@ TEST_CASE("plans that never end are none, and not counted as worked out") {
   CHECK(found->evaluated == 4 * 3);
   CHECK(found->best().batch.micro_batch == 4);
   for (const training_plan& plan : *found) CHECK(plan.batch.accumulation < 4);
+}
+
+// Tensor-parallel ranks share 40 GB.
+TEST_CASE("of clusters that would need as many GPUs more, the first is said") {
+  plan_request request = on_nodes(1, 1);
+  request.on.gpus_per_node = 8;
+  request.space = {.gpus = range<std::int64_t>{1, 1},
+                   .tensor_parallel = range<std::int64_t>{1, 8},
+                   .micro_batch = {1, 1}};
+  const auto memory_of = [](const training_setup& setup) {
+    return affine_memory{.fixed =
+                             40e9 / static_cast<double>(setup.parallelism.tensor_parallel) * 1_B};
+  };
+  cluster_choice others[2] = {{request.on, request.efficiency}, {request.on, request.efficiency}};
+  for (const std::int64_t ranks : {2, 4}) {
+    const memory_budget budget = 40e9 / static_cast<double>(ranks) * 1_B;
+    for (const int clusters : {0, 1, 2}) {
+      request.others = std::span(others).first(static_cast<std::size_t>(clusters));
+      const auto limits = limits_of(request, budget, memory_of);
+      REQUIRE(limits);
+      CHECK(!limits->best);
+      const lifted_limit* gpus = limits->find(plan_limit::gpus);
+      REQUIRE(gpus != nullptr);
+      CHECK(gpus->plan.gpus == ranks);
+      CHECK(gpus->plan.cluster == 0);
+      CHECK(gpus->plan.layout.tensor_parallel == ranks);
+    }
+  }
 }
