@@ -275,6 +275,19 @@ std::vector<training_setup> megatron_layouts() {
       setup.modules = {.core_attention = false};
       setup.modules.*part = true;
     });
+  // Layers that mix the sequence in other ways, divided too.
+  for (const std::int64_t ranks : {1, 2})
+    with(plain, [&](training_setup& setup) {
+      setup.model = catalog::nemotron_h_8b;
+      setup.model.vocab_size = 1024;
+      setup.parallelism.tensor_parallel = ranks;
+    });
+  with(plain, [](training_setup& setup) {
+    setup.model = catalog::qwen3_next_80b_a3b;
+    setup.model.num_hidden_layers = 8;
+    setup.model.vocab_size = 1024;
+    setup.model.moe.num_experts = 16;
+  });
   with(mixture, [](training_setup& setup) {
     setup.parallelism.pipeline_parallel = 2;
     setup.parallelism.zero_stage = 1;
@@ -319,6 +332,7 @@ TEST_CASE("what is at least needed rises with a batch's samples as what is neede
     const bool has_experts_again =
         setup.recompute == recompute_mode::selective && setup.modules.experts;
     const double least = has_experts_again                         ? 0.6
+                         : setup.model.linear.values() != 0        ? 0.67
                          : setup.recompute == recompute_mode::full ? 0.75
                          : is_fused                                ? 0.89
                                                                    : 0.84;

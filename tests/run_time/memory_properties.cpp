@@ -207,6 +207,18 @@ TEST_CASE("memory never falls as batch, sequence or layers grow") {
   }
 }
 
+TEST_CASE("the peak is at the moment that has most, of as much at the first") {
+  for (int most = 0; most < step_moments; ++most) {
+    step_peaks peaks;
+    for (int moment = 0; moment < step_moments; ++moment)
+      peaks.at[moment].total = moment == most ? 20 : 10 + (moment < most ? 1 : 0);
+    CHECK(static_cast<int>(peaks.when()) == most);
+    CHECK(peaks.peak().total == 20);
+    for (int later = most; later < step_moments; ++later) peaks.at[later].total = 20;
+    CHECK(static_cast<int>(peaks.when()) == most);
+  }
+}
+
 namespace {
 
 // The higher one of lines.
@@ -342,6 +354,41 @@ TEST_CASE("a profile of a pipeline's stage is what each number of micro-batches 
           }
         }
   CHECK(compared > 150);
+}
+
+// Where they fill the pipeline; of fewer it is near.
+TEST_CASE("a profile of passes of weights is what each number of micro-batches takes") {
+  int compared = 0;
+  for (const framework* by : {&catalog::megatron_zero_bubble, &catalog::megatron_dual_pipe})
+    for (const pipeline_schedule schedule : {pipeline_schedule::zero_bubble,
+                                             pipeline_schedule::zero_bubble_v,
+                                             pipeline_schedule::dual_pipe,
+                                             pipeline_schedule::dual_pipe_v})
+      for (const std::int64_t stages : {2, 4})
+        for (std::int64_t stage = 0; stage < stages; ++stage) {
+          training_setup setup = megatron(1, stages, stage);
+          setup.framework = *by;
+          setup.parallelism.schedule = schedule;
+          if (!validate(transformer_memory{setup})) continue;
+          const memory_profile profile(transformer_memory{setup});
+          REQUIRE(validate(profile));
+          CAPTURE(static_cast<int>(schedule));
+          CAPTURE(stages);
+          CAPTURE(stage);
+          for (std::int64_t count = 1; count <= 3 * stages + 6; ++count) {
+            const batch_plan plan{2, 1, count};
+            if (!validate(transformer_memory{setup}, plan)) continue;
+            const step_peaks told = peaks_of(setup, plan);
+            const std::int64_t replayed =
+                detail::replayed_peaks(setup, plan, setup.model.num_hidden_layers, {}).peak().total;
+            CHECK(told.peak().total == replayed);
+            const double off = profile.requested(plan).value() / static_cast<double>(replayed) - 1;
+            CHECK(off >= (count < 2 * stages ? -0.0025 : -1e-12));
+            CHECK(off <= (count < 2 * stages ? 0.1 : 1e-12));
+            ++compared;
+          }
+        }
+  CHECK(compared > 100);
 }
 
 TEST_CASE("replicas' gradients in buckets are told for one, two and more micro-batches") {

@@ -454,6 +454,20 @@ struct stepped_memory {
 
 }  // namespace
 
+namespace {
+
+// The same, of which all is known before it is asked for, or nothing.
+struct stepped_memory_of {
+  constexpr stepped_memory operator()(const training_setup&) const { return {}; }
+};
+struct known_memory_of : stepped_memory_of {
+  constexpr bytes at_least(const training_setup&, const batch_plan& plan) const {
+    return stepped_memory{}.required(plan);
+  }
+};
+
+}  // namespace
+
 TEST_CASE("what a plan needs exactly is enough for it, and a byte less is not") {
   plan_request request = on_nodes(1, 4);
   request.space = {.gpus = range<std::int64_t>{4, 4}, .micro_batch = {1, 4}};
@@ -487,16 +501,17 @@ TEST_CASE("what a plan needs exactly is enough for it, and a byte less is not") 
         };
         for (const one& plan : all)
           if (plan.required <= budget && (best == nullptr || key(plan) < key(*best))) best = &plan;
-        const auto memory_of = [](const training_setup&) { return stepped_memory{}; };
-        for (const bool evaluates_all : {false, true}) {
-          request.evaluates_all = evaluates_all;
-          const auto found =
-              plan_training(request, memory_budget(bytes::from_value(budget)), memory_of, 1);
-          REQUIRE(static_cast<bool>(found) == (best != nullptr));
-          if (!found) continue;
-          CHECK(found->best().batch == best->batch);
-          CHECK(found->best().required.value() == best->required);
-        }
+        for (const bool evaluates_all : {false, true})
+          for (const bool is_known : {false, true}) {
+            request.evaluates_all = evaluates_all;
+            const memory_budget given(bytes::from_value(budget));
+            const auto found = is_known ? plan_training(request, given, known_memory_of{}, 1)
+                                        : plan_training(request, given, stepped_memory_of{}, 1);
+            REQUIRE(static_cast<bool>(found) == (best != nullptr));
+            if (!found) continue;
+            CHECK(found->best().batch == best->batch);
+            CHECK(found->best().required.value() == best->required);
+          }
       }
 }
 
@@ -636,4 +651,14 @@ TEST_CASE("of clusters that would need as many GPUs more, the first is said") {
       CHECK(gpus->plan.layout.tensor_parallel == ranks);
     }
   }
+}
+
+TEST_CASE("where nothing is said of micro-batches, one sample is a micro-batch too") {
+  plan_request request = on_nodes(1, 1);
+  request.effective_batch = {8, 8};
+  const double one = stepped_memory{}.required({1, 1, 8}).value();
+  const auto found =
+      plan_training(request, memory_budget(bytes::from_value(one)), stepped_memory_of{}, 1);
+  REQUIRE(found);
+  CHECK(found->best().batch == batch_plan{1, 1, 8});
 }

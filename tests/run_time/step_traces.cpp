@@ -281,7 +281,12 @@ TEST_CASE("operators follow each other on the host and on each stream, and add u
       REQUIRE(std::binary_search(ends.begin(), ends.end(), at));
     // Something goes behind the last operator; of one device something comes before the first.
     CHECK(trace.memory_times.back() == trace.operators.back().issue_end);
-    if (plan.data_parallel == 1) CHECK(trace.memory_times.front() == 0);
+    if (plan.data_parallel == 1) {
+      CHECK(trace.memory_times.front() == 0);
+      const auto first = std::find_if(
+          trace.memory_times.begin(), trace.memory_times.end(), [](double at) { return at > 0; });
+      CHECK(*first == trace.operators.front().issue_end);
+    }
     std::int64_t most = 0;
     for (const memory_change& change : trace.memory.changes)
       most = std::max(most, change.in_use.total);
