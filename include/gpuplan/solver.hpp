@@ -308,6 +308,7 @@ template <memory_model Model>
     fullest = {detail::ceil_div(larger, accumulation), data_parallel, accumulation};
     const auto fitting = check(fullest, gpu, model);
     if (fitting) break;
+    if (fitting.why().code != errc::exceeds_gpu_memory) return fitting.why();
     const auto fewer =
         max_micro_batch(gpu, model, {.data_parallel = data_parallel, .accumulation = accumulation});
     if (fullest.micro_batch == 1 || !fewer) return fitting.why();
