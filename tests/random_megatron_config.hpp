@@ -90,6 +90,7 @@ inline training_config random_megatron_config(random_numbers& random) {
             (is.context_parallel ? *is.context_parallel : 1);
   is.gpus_per_node = *is.gpus % 8 == 0 ? 8 : 1;
   is.nodes = *is.gpus / *is.gpus_per_node;
+  is.fuses_loss = coin();
   is.micro_batch = 1 + random.below(8);
   is.accumulation = 1 + random.below(64);
   is.global_batch = *is.micro_batch * *is.accumulation * *is.data_parallel;

@@ -32,6 +32,7 @@ eval_strategy: steps
 eval_steps: 100
 use_peft: true
 lora_r: 32
+lora_dropout: 0.0
 lora_alpha: 16
 lora_target_modules: [q_proj, k_proj, gate_up_proj]
 lora_modules_to_save: [lm_head]

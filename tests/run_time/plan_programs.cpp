@@ -288,7 +288,7 @@ TEST_CASE("degrees that do not divide heads or sequences are no plans") {
                                    "64",
                                    "--sequence-length",
                                    "1"});
-  CHECK(tokens[0]["data_parallel"] == 8);
+  CHECK(tokens[0]["tensor_parallel"] == 1);
 }
 
 TEST_CASE("a plan's time is told with its parts, its range and what it achieves") {

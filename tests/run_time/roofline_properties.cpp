@@ -42,6 +42,8 @@ TEST_CASE("weights that are kept until the backward pass are no slower than thos
   while (rounds < 1000) {
     random_step step = roll_step(roll);
     if (step.model.setup.framework.engine.is != &engine_classes::fsdp2) continue;
+    // Stages reduce once, behind the last backward pass, and nothing hides that.
+    if (step.model.setup.parallelism.pipeline_parallel > 1) continue;
     ++rounds;
     step.model.setup.parallelism.zero_stage = 3;
     const duration gathered_again = step.model.step(step.plan);

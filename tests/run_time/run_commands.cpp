@@ -262,7 +262,7 @@ TEST_CASE("a learning rate has the rules of its optimizer") {
   CHECK(rows_of("lr", {"--tuned", "64:3e-4", "--batch", "641"})[0]["learning_rate"].is_null());
   const json without = rows_of("lr", {"--tuned", "1:3e-4", "--batch", "2,2000", "--beta1", "0"});
   CHECK(number(without[0], "beta1") == 0);
-  CHECK(has(without[2]["note"], "holds up to a batch of 1,000"));
+  CHECK(has(without[2]["note"], "holds up to a batch of 999"));
 
   // The optimizer stands among the other options, and none is of a group of its own.
   const std::string help = output_of_command("lr", {"--help"}).out;

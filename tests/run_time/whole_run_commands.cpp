@@ -215,7 +215,7 @@ TEST_CASE("packed samples of a phase fill as many sequences as of a run") {
 
 TEST_CASE("what a budget buys is less where there are evaluations") {
   const auto steps_of = [](const words& more) {
-    return rows_of("run", of_32 + words{"--budget", "1000", "--price", "1"} + more)[0]["steps"]
+    return rows_of("run", of_32 + words{"--budget", "$1000", "--price", "1"} + more)[0]["steps"]
         .get<double>();
   };
   const double alone = steps_of({});
