@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -367,12 +368,16 @@ std::string svg_of(const timeline& of) {
   constexpr std::size_t none = static_cast<std::size_t>(-1);
   std::vector<std::size_t> last(chart.rows.size(), none);  // task of each line
   // Along a stage's one line as it ends, so that passes come before what goes on behind them.
-  std::vector<timed_work> work = of.work;
+  std::vector<std::size_t> order(of.work.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
   if (!of.stages.empty())
-    std::stable_sort(work.begin(), work.end(), [](const timed_work& one, const timed_work& next) {
-      return one.end < next.end;
+    std::sort(order.begin(), order.end(), [&](std::size_t one, std::size_t next) {
+      const double before = of.work[one].end;
+      const double after = of.work[next].end;
+      return before != after ? before < after : one < next;
     });
-  for (const timed_work& one : work) {
+  for (const std::size_t at : order) {
+    const timed_work& one = of.work[at];
     double begin = unit * one.begin;
     const double end = unit * one.end;
     const auto kind = static_cast<std::size_t>(one.kind);
