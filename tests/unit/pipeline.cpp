@@ -127,7 +127,7 @@ constexpr bool curves_are_the_parts() {
   for (const double each : {0.0, 1.0, 100.0})  // s that samples of a micro-batch take
     for (const bool is_hidden : {false, true})
       for (const double slow : {1.0, 1.5, 0.25})
-        for (std::int64_t count = 1; count <= 40; ++count) {
+        for (const std::int64_t count : {1, 2, 3, 5, 8, 40}) {
           detail::step_line line = by_hand(true, is_hidden);
           line.loading.each = each;
           line.work.stages.first = {.forward = slow, .backward = 2 * slow};
