@@ -343,6 +343,22 @@ constexpr bool is_adapted(const lora& adapters,
 
 namespace detail {
 
+// Of a visitor that looks at linear layers: what it passes over.
+struct matrices_alone {
+  constexpr void begin_sublayer() {}
+  constexpr void norm(slot, std::int64_t) {}
+  constexpr void latent_norm(slot, std::int64_t) {}
+  constexpr void head_norm(slot, std::int64_t) {}
+  constexpr void output_norm(slot, std::int64_t) {}
+  constexpr void share(slot, slot) {}
+  constexpr void sinks(std::int64_t) {}
+  constexpr void attention(const attention_operator&) {}
+  constexpr void recur(const recurrent_operator&) {}
+  constexpr void weigh(slot, slot) {}
+  constexpr void scale(std::int64_t) {}
+  constexpr void add_residual() {}
+};
+
 template <class Visitor>
 constexpr void visit_attention(const transformer& model, bool cross, Visitor& visitor) {
   const std::int64_t width = model.hidden_size;

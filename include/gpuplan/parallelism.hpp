@@ -253,11 +253,11 @@ constexpr std::int64_t layers_before(const parallelism& layout,
 [[nodiscard]] constexpr std::int64_t ranks_with_chunk(const parallelism& layout) {
   return traits_of(layout.schedule).runs_both_ways ? 2 : 1;
 }
-/// How many there are, one behind the other.
+/// How many chunks a pipeline has, one behind the other.
 [[nodiscard]] constexpr std::int64_t chunks_in_all(const parallelism& layout) {
   return layout.pipeline_parallel * layout.virtual_pipeline;
 }
-/// Which of these a rank's chunk is, counted from 0. Preconditions: the layout has the stage, and
+/// Which of all chunks a rank's is, counted from 0. Preconditions: the layout has the stage, and
 /// the rank the chunk.
 [[nodiscard]] constexpr std::int64_t place_of_chunk(const parallelism& layout,
                                                     std::int64_t stage,
@@ -456,17 +456,17 @@ constexpr failure flaw_of_micro_batches(const parallelism& layout,
   const named_fact there{fact::accumulation, accumulation};
   const named_fact schedule{fact::schedule, layout.schedule};
   const std::int64_t least = ceil_div(taken.least, taken.multiple_of) * taken.multiple_of;
-  const bool is_plain = layout.schedule == pipeline_schedule::one_f_one_b;
-  if (accumulation < least && (!is_plain || taken.multiple_of == 1))
+  const bool divides = accumulation % taken.multiple_of == 0;
+  if (layout.schedule == pipeline_schedule::one_f_one_b && !divides)  // interleaved
+    return failure(
+        errc::not_a_multiple, there, named_fact{fact::pipeline_parallel, taken.multiple_of});
+  if (accumulation < least)
     return failure(errc::no_such_code,
                    {there,
                     schedule,
                     {fact::pipeline_parallel, layout.pipeline_parallel},
                     {fact::at_least, least}});
-  if (accumulation % taken.multiple_of == 0) return {};
-  if (is_plain)
-    return failure(
-        errc::not_a_multiple, there, named_fact{fact::pipeline_parallel, taken.multiple_of});
+  if (divides) return {};
   const std::int64_t below = accumulation / taken.multiple_of * taken.multiple_of;
   return failure(errc::no_such_code,
                  {there, schedule, {fact::takes, below}, {fact::takes, below + taken.multiple_of}});

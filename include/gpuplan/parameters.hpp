@@ -371,7 +371,7 @@ constexpr parameter_counts parameters_of_stages(const transformer& model) {
 namespace detail {
 
 // Counts what adapters, and the biases beside them, add to what trains.
-class adapter_visitor {
+class adapter_visitor : public matrices_alone {
  public:
   constexpr adapter_visitor(const transformer& the_model, const lora& the_adapters)
       : model_(the_model), adapters_(the_adapters) {}
@@ -381,24 +381,15 @@ class adapter_visitor {
   std::int64_t adapted_layers = 0;
 
   constexpr void repeat(std::int64_t count) { times_ = count; }
-  constexpr void begin_sublayer() {}
   constexpr void norm(slot, std::int64_t width) {
     if (model_.norm_bias) bias_of_norm(width);
   }
-  constexpr void latent_norm(slot, std::int64_t) {}
   constexpr void head_norm(slot, std::int64_t width) {
     if (model_.qk_norm_bias) bias_of_norm(width);
   }
   constexpr void output_norm(slot, std::int64_t width) {
     if (model_.norm_bias && !is_copied(operator_kind::head_dense)) bias_of_norm(width);
   }
-  constexpr void share(slot, slot) {}
-  constexpr void sinks(std::int64_t) {}
-  constexpr void attention(const attention_operator&) {}
-  constexpr void recur(const recurrent_operator&) {}
-  constexpr void weigh(slot, slot) {}
-  constexpr void scale(std::int64_t) {}
-  constexpr void add_residual() {}
 
   [[gnu::always_inline]] constexpr void linear(const linear_operator& op) {
     if (op.again) return;
