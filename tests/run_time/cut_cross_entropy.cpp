@@ -73,7 +73,8 @@ TEST_CASE("without logits a batch takes less, and the head is multiplied with on
   const auto multiplied = [&](bool cuts) {
     time.setup = llama_that_cuts(cuts);
     double flops = 0;
-    for (const time_piece& piece : explain_time(time, plan).pieces())
+    const time_explanation explained = explain_time(time, plan);
+    for (const time_piece& piece : explained.pieces())
       if (piece.unit == amount_unit::flop) flops += piece.times * piece.amount;
     return flops;
   };

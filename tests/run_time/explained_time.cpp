@@ -313,11 +313,22 @@ TEST_CASE("the FLOPs of pieces are those that the model's shape has") {
   CHECK(8 * (counted.backward().value() - backward) == flops_of(&step_breakdown::backward, false));
 }
 
+template <class T>
+concept lends_pieces = requires(T explained) {
+  static_cast<T&&>(explained).pieces();
+};
+
+TEST_CASE("a temporary explanation does not lend its pieces, which a loop would outlive") {
+  static_assert(lends_pieces<const time_explanation&>);
+  static_assert(!lends_pieces<time_explanation>);
+}
+
 TEST_CASE("Muon multiplies each matrix of the layers with itself in each step") {
   roofline_time time = gpt2_on_one;
   time.setup.optimizer.kind = optimizer_kind::muon;
   double flops = 0;
-  for (const time_piece& piece : explain_time(time, {.micro_batch = 8}).pieces())
+  const time_explanation explained = explain_time(time, {.micro_batch = 8});
+  for (const time_piece& piece : explained.pieces())
     if (piece.part == &step_breakdown::optimizer && piece.unit == amount_unit::flop)
       flops += piece.times * piece.amount;
   // query, key and value, the output, and both of the MLP, in five iterations
@@ -421,7 +432,8 @@ TEST_CASE("what ranks share moves at the rate of their links, or as fast as the 
     links.inside.ramp = links.between.ramp = {};
     const std::int64_t ranks = step.plan.data_parallel * layout.context_parallel;
     const device_group group = group_of(ranks, layout.tensor_parallel, linked_gpus(model.on));
-    for (const time_piece& piece : explain_time(model, step.plan).pieces()) {
+    const time_explanation explained = explain_time(model, step.plan);
+    for (const time_piece& piece : explained.pieces()) {
       if (piece.cause != time_cause::sharded_weights) continue;
       const bytes all = bytes::from_value(piece.amount);
       const double sent =

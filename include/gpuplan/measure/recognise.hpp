@@ -46,9 +46,11 @@ struct recognised_device {
   disagreement all[8]{};
   std::size_t count = 0;  // of `all`, in use
 
-  [[nodiscard]] constexpr std::span<const disagreement> disagreements() const {
+  [[nodiscard]] constexpr std::span<const disagreement> disagreements() const& {
     return {all, count};
   }
+  /// Not of a temporary: a loop over them would outlive it.
+  std::span<const disagreement> disagreements() const&& = delete;
 };
 
 namespace detail {

@@ -145,7 +145,9 @@ struct time_explanation {
   std::int64_t stage = 0;  // the busiest one, whose pieces they are
   time_saving savings[time_resources]{};
 
-  [[nodiscard]] constexpr std::span<const time_piece> pieces() const { return {all, count}; }
+  [[nodiscard]] constexpr std::span<const time_piece> pieces() const& { return {all, count}; }
+  /// Not of a temporary: a loop over them would outlive it.
+  std::span<const time_piece> pieces() const&& = delete;
   /// What bounds most of the step.
   [[nodiscard]] constexpr time_resource bound_by() const {
     time_resource most{};
