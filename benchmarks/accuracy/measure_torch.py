@@ -33,7 +33,7 @@ from functools import partial
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from torch_measurement import families, files, gemm, kernels, settings
+from torch_measurement import families, files, gemm, kernels, random_settings, settings
 from torch_measurement.rows import BadFile, RowFile
 from torch_measurement.runner import DeviceLost, Progress, run
 from torch_measurement.statistics import StopRule
@@ -54,6 +54,13 @@ INTERRUPTED = 130
 def positive(text):
     number = float(text)
     if not 0 < number < float("inf"):
+        raise ValueError
+    return number
+
+
+def count(text):
+    number = int(text)
+    if not number > 0:
         raise ValueError
     return number
 
@@ -80,6 +87,13 @@ def arguments(given):
     parser.add_argument(
         "--quick", action="store_true", help="a few of each kind, for 2 seconds each at most"
     )
+    parser.add_argument(
+        "--random", type=count, metavar="N",
+        help="in their place N steps and classes of random shapes and settings, small ones",
+    )  # fmt: skip
+    parser.add_argument(
+        "--seed", type=int, metavar="N", help="with --random: which ones (the day's: 20261128)"
+    )
     parser.add_argument("--memory-only", action="store_true", help="no times, and no products")
     parser.add_argument(
         "--most-seconds", type=positive, metavar="N",
@@ -100,11 +114,19 @@ def arguments(given):
     if unknown:
         kinds = f"{', '.join(KINDS[:-1])} and {KINDS[-1]}"
         parser.error(f"--what: none of {kinds}: {', '.join(sorted(unknown))}")
+    if asked.seed is None:
+        asked.seed = int(time.strftime("%Y%m%d"))
+    elif asked.random is None:
+        parser.error("--seed: nothing is random without --random")
     return asked
 
 
 def items_of(asked):
     """What to measure, by kind."""
+    if asked.random is not None:
+        print(f"random settings of seed {asked.seed}", file=sys.stderr)
+        drawn = random_settings.random_settings(asked.random, asked.seed)
+        return {kind: settings.chosen(items, asked.only) for kind, items in drawn.items()}
     shapes = gemm.shapes(asked.gemm) if asked.gemm else gemm.default_shapes(asked.quick)
     all_of = {
         "steps": settings.quick_steps() if asked.quick else settings.steps(),

@@ -297,6 +297,7 @@ struct decoder_options {
   bool holds_undropped_embedding = false;  // as long as the model runs
   bool drops_residual = false;             // what attention and MLP add,
   bool drops_mlp_alone = false;            // or what the MLP does
+  bool holds_attention = false;            // its input and output, as long as the layer runs
   bool normalizes_rotated_heads = false;   // once they are rotated
   bool normalizes_each_head = false;       // the weights of each head are its own: Cohere
   bool adds_to_residual = false;           // what runs in parallel, one after the other
@@ -338,6 +339,8 @@ struct expert_options {
   shared_kind shared = shared_kind::none;
   bool normalizes = false;  // the weights of a token's experts, whatever the model says
   bool balances = false;    // by a loss of the logits that routers hand out
+  // By PEFT, whatever layers are named; else it adapts experts and routers as linear layers.
+  bool never_adapted = false;
 };
 
 namespace layer_classes {
@@ -352,6 +355,8 @@ struct implementation {
   rotary_kind rotary = rotary_kind::halves;
   grouped_heads_kind grouped_heads = grouped_heads_kind::by_kernel;
   logits_kind logits = logits_kind::as_computed;
+  // Attention by a kernel of PyTorch's where nobody says which; else its scores are written out.
+  bool has_sdpa = true;
   bool is_part = false;                 // of a model of several; refused where it stands alone
   bool loss_parallel = false;           // logits stay divided among tensor-parallel ranks
   bool scales_decoder_outputs = false;  // T5's first version, before the head

@@ -163,7 +163,8 @@ struct parallelism {
   // What data-parallel ranks share (ZeRO): 1 optimizer states, 2 gradients too (FSDP's
   // SHARD_GRAD_OP), 3 weights too (FSDP's full shard).
   int zero_stage = 0;
-  std::int64_t shard_group = 0;  // ranks that share; 0: all data-parallel ones (else hybrid shard)
+  // Data-parallel ranks that share, with their context-parallel ones; 0: all (else hybrid shard).
+  std::int64_t shard_group = 0;
   // Its states, its weights and its step: DeepSpeed's offload_optimizer (ZeRO-Offload).
   bool optimizer_on_host = false;
   // And the model's weights, which come for their layers alone; gradients go there as they are

@@ -45,8 +45,9 @@ inline constexpr lora_targets attention_layers{.query = true,
                                                .query_down = true,
                                                .key_value_down = true,
                                                .key_value_up = true};
-/// PEFT's `all-linear`: every linear layer but the language-model head. (It passes over routers and
-/// routed experts, which Hugging Face keeps as plain tensors.)
+/// PEFT's `all-linear`: every linear layer but the language-model head. Routers and routed experts,
+/// which Hugging Face keeps as plain tensors, are passed over; PEFT 0.21 adapts those of some
+/// classes, which are refused then.
 inline constexpr lora_targets all_linear{.query = true,
                                          .key = true,
                                          .value = true,

@@ -99,6 +99,13 @@ TEST_CASE("steps of models that a configuration describes, to the byte") {
   all_are_exact("sharded_composites.csv", 43);
 }
 
+TEST_CASE("steps of small models of random shapes, to the byte") {
+  const auto all = compare_file(data("random_families.csv"));
+  for (const quantity what :
+       {quantity::parameters, quantity::peak_requested, quantity::peak_allocated})
+    CHECK(count_exact(all, what) == 67);
+}
+
 TEST_CASE("what steps ask of a device, to the last kernel and byte") {
   const auto all = compare_file(data("launched_steps.csv"));
   for (const quantity_text& of : quantities)

@@ -57,6 +57,17 @@ class CommandLine(unittest.TestCase):
         for line in only.stdout.splitlines():
             self.assertIn("steps  vit-base.b64", line)
 
+    def test_random_settings_by_a_seed(self):
+        ended = start("--list", "--random", "7", "--seed", "5", torch=NO_TORCH)
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertEqual(ended.stderr, "random settings of seed 5\n")
+        kinds = [line.split()[0] for line in ended.stdout.splitlines()]
+        self.assertEqual(kinds, 4 * ["steps"] + 3 * ["families"])
+        for wrong in (("--seed", "5"), ("--random", "0"), ("--random", "few")):
+            ended = start("--list", *wrong, torch=NO_TORCH)
+            self.assertEqual(ended.returncode, 2)
+            self.assertIn(wrong[0], ended.stderr.splitlines()[-1])
+
     def test_limited_in_time_it_begins_everywhere(self):
         every, limited = (
             start("--list", "--what", "layers", *more, torch=NO_TORCH).stdout.splitlines()

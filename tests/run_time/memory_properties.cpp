@@ -1,9 +1,12 @@
 // What holds of the memory of any training step.
 
 #include <gpuplan/catalog/frameworks.hpp>
+#include <gpuplan/catalog/gpus.hpp>
 #include <gpuplan/catalog/models.hpp>
 #include <gpuplan/memory/profile.hpp>
+#include <gpuplan/parameters.hpp>
 #include <gpuplan/solver.hpp>
+#include <gpuplan/time/roofline.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -509,6 +512,76 @@ TEST_CASE("memory of kernels that write no scores is a line through millions of 
   }
   for (const attention_kernel kernel : {attention_kernel::math, attention_kernel::eager})
     CHECK(validate(of_tokens(1 << 20, 1, kernel), plan).why().code == errc::overflow);
+}
+
+// transformers' classes without `_supports_sdpa`: eager where nobody says which.
+TEST_CASE("classes that have no kernel of PyTorch's write out their scores") {
+  const std::pair<transformer, framework> classes[] = {
+      {catalog::gemma_2_2b, catalog::hugging_face_gemma_2},
+      {catalog::gpt_j_6b, catalog::hugging_face_gptj},
+      {catalog::bloom_560m, catalog::hugging_face_bloom},
+      {catalog::mpt_7b, catalog::hugging_face_mpt},
+      {catalog::deberta_v3_small, catalog::hugging_face_deberta},
+      {catalog::all_mpnet_base_v2, catalog::hugging_face_mpnet},
+      {catalog::gemma_3_1b, catalog::hugging_face_gemma_3}};  // which has one
+  for (const auto& [model, code] : classes) {
+    CAPTURE(code.name);
+    training_setup setup{.model = model, .sequence_length = 512, .framework = code};
+    setup.model.num_hidden_layers = 3;
+    setup.model.vocab_size = 1000;
+    if (model.head == head_kind::none) setup.encodings = 2;
+    REQUIRE(validate(setup));
+    const bool has_kernel = code.name == catalog::hugging_face_gemma_3.name;
+    const auto required = [&] { return transformer_memory{setup}.required({.micro_batch = 2}); };
+    const roofline_time on_h100{.setup = setup, .on = {.gpu = catalog::h100_sxm5_80gb}};
+    REQUIRE(validate(on_h100));
+    const bytes by_default = required();
+    setup.attention = attention_kernel::eager;
+    REQUIRE(validate(setup));
+    CHECK((required() == by_default) == !has_kernel);
+    roofline_time by_eager = on_h100;
+    by_eager.setup = setup;
+    CHECK((by_eager.step({.micro_batch = 2}) == on_h100.step({.micro_batch = 2})) == !has_kernel);
+    for (const attention_kernel kernel : {attention_kernel::efficient, attention_kernel::math}) {
+      setup.attention = kernel;
+      CHECK(static_cast<bool>(validate(setup)) == has_kernel);
+    }
+  }
+}
+
+TEST_CASE("context-parallel ranks share with those of their group") {
+  training_setup setup{.model = small_llama(),
+                       .sequence_length = 512,
+                       .precision = bf16_mixed,
+                       .parallelism = {.context_parallel = 2, .zero_stage = 3},
+                       .framework = catalog::torchtitan};
+  setup.model.tied_embeddings = false;
+  const auto required = [&](std::int64_t group, std::int64_t replicas) {
+    setup.parallelism.shard_group = group;
+    REQUIRE(validate(setup));
+    return transformer_memory{setup}.required({.micro_batch = 1, .data_parallel = replicas});
+  };
+  CHECK(required(4, 4) == required(0, 4));
+  CHECK(required(2, 4) > required(4, 4));
+  const double states = 16.0 * static_cast<double>(parameters(setup.model).total());
+  const double saved = (required(1, 4) - required(2, 4)).value();
+  CHECK(saved == doctest::Approx(states / 4).epsilon(0.05));  // a half of them, and a quarter
+}
+
+TEST_CASE("convolutions before the layers are of the root that fully_shard wraps") {
+  training_setup setup{
+      .model = catalog::wav2vec2_base_960h,
+      .sequence_length = 16000,
+      .precision = bf16_mixed,
+      .framework = sharded(catalog::hugging_face_wav2vec2, &engine_classes::fsdp2)};
+  setup.model.num_hidden_layers = 2;
+  setup.parallelism.zero_stage = 3;
+  REQUIRE(validate(setup));
+  const auto of = [&](std::int64_t ranks) {
+    return transformer_memory{setup}.required({.micro_batch = 1, .data_parallel = ranks}).value();
+  };
+  const double states = 16.0 * static_cast<double>(parameters(setup.model).total());
+  CHECK(of(2) - of(4) == doctest::Approx(states / 4).epsilon(0.15));
 }
 
 TEST_CASE("a step takes less with more tensor parallelism") {

@@ -3,10 +3,13 @@
 #include <gpuplan/catalog/frameworks.hpp>
 #include <gpuplan/catalog/gpus.hpp>
 #include <gpuplan/catalog/models.hpp>
+#include <gpuplan/time/explanation.hpp>
 #include <gpuplan/time/roofline.hpp>
 #include <gpuplan/time/stack_range.hpp>
+#include <gpuplan/time/step_rates.hpp>
 
 #include <cstdint>
+#include <utility>
 
 #include "check.hpp"
 #include "random_step.hpp"
@@ -247,4 +250,21 @@ TEST_CASE("a step takes the devices of the cluster at most") {
   CHECK(why.code == errc::out_of_bounds);
   CHECK((why[fact::devices] == 10 && why[fact::at_most] == 8));
   CHECK(validate(model, {.data_parallel = std::int64_t{1} << 62}).why().code == errc::overflow);
+}
+
+TEST_CASE(
+    "further tokens are predicted where the code has layers for that, and else take no time") {
+  const auto step = [](const framework& code, std::int64_t layers) {
+    training_setup setup{.model = catalog::deepseek_v3, .sequence_length = 1024, .framework = code};
+    setup.model.num_hidden_layers = 4;
+    setup.model.mtp_layers = layers;
+    const roofline_time time{.setup = setup, .on = {.gpu = catalog::h200_sxm}};
+    const duration takes = time.step({});
+    CHECK(explain_time(time, {}).step == takes);
+    return std::pair{takes, rates_of(setup, catalog::h200_sxm, {}, 1_s).model};
+  };
+  CHECK(step(catalog::hugging_face_deepseek_v3, 0) == step(catalog::hugging_face_deepseek_v3, 2));
+  const framework& megatron = catalog::megatron_transformer_engine;
+  CHECK(step(megatron, 2).first > step(megatron, 0).first);
+  CHECK(step(megatron, 2).second > step(megatron, 0).second);
 }

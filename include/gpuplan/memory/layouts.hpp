@@ -524,7 +524,7 @@ struct transformer_memory_of {
     if (keeps_mlp && !has_none)
       wide = has_experts ? kept_of_experts(setup, recompute, tokens) : tokens * of_mlp;
     const bool writes_scores =
-        recompute == recompute_mode::none && setup.attention == attention_kernel::eager;
+        recompute == recompute_mode::none && setup.chosen_attention() == attention_kernel::eager;
     const double scores =
         writes_scores && has_attention(kind) ? tokens * of(setup.sequence_length) * heads : 0;
     const bool is_alone = kind >= layer_kind::attention_alone;

@@ -333,7 +333,7 @@ class family_layouts {
       if (here.count == 0) return;
       here.chunks = layouts_[here.first].chunks;
       set_stages(setup.parallelism, {.pipeline = here.stages, .chunks = here.chunks});
-      here.held = parameters(setup.model, setup.parallelism, {});
+      here.held = parameters(setup.trained_model(), setup.parallelism, {});
       pipelines_[pipeline_count_++] = here;
     };
     here.first = count_;

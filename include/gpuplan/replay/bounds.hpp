@@ -89,8 +89,9 @@ constexpr failure flaw_of_step(const training_setup& setup, const batch_plan& pl
     if (width.value > widest.value) widest = width;
   const double head = d(model.query_dim() + model.value_dim()) + 64;
   // of scores, or of biases by distance, one for each head; a kernel reads one mask at most
-  const bool writes_scores = setup.attention == attention_kernel::eager ||
-                             setup.attention == attention_kernel::math ||
+  const attention_kernel kernel = setup.chosen_attention();
+  const bool writes_scores = kernel == attention_kernel::eager ||
+                             kernel == attention_kernel::math ||
                              setup.framework.layers().biases_scores;
   const double squares = writes_scores ? heads : 1;
   const double width = 4 * d(widest.value) + heads * head + squares * tokens + texts;

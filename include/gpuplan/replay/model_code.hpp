@@ -556,8 +556,10 @@ class model_code : public recomputer {
     return is_computed_again(index) && !setup.framework.implementation.checkpoints_reenter &&
            !setup.framework.implementation.compiles_layers;
   }
+  /// Whether what runs as a layer is a unit of sharding; else it is of the root.
+  [[nodiscard]] constexpr virtual bool is_unit(int /*index*/) const { return true; }
   constexpr value run_unit(int index, const tensor& x) {
-    if (shards == nullptr) return run_code(index, x);
+    if (shards == nullptr || !is_unit(index)) return run_code(index, x);
     value read[1 + most_beside];
     tensor was[most_beside];
     read[0] = t.share(x);

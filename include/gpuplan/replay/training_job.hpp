@@ -189,6 +189,7 @@ constexpr batch_plan rows_of(const training_setup& setup, batch_plan plan) {
 
 // Weights that are cast while they are gathered leave no casts to the operators.
 constexpr training_setup as_operators_see(training_setup setup, const batch_plan& plan) {
+  setup.attention = setup.chosen_attention();
   if (setup.objective != training_objective::next_token)
     setup.scored_tokens = plan.micro_batch * scored_tokens_of(setup);
   if (setup.padding_free) {

@@ -74,7 +74,7 @@ class layout_communication {
     return ranks_with_chunk(layout_) * plan.data_parallel * layout_.context_parallel;
   }
   constexpr std::int64_t sharing_ranks() const {
-    return layout_.shard_group != 0 ? layout_.shard_group : replicas();
+    return layout_.shard_group != 0 ? layout_.shard_group * layout_.context_parallel : replicas();
   }
   // Of one expert: experts lie within tensor, context and data parallelism.
   constexpr std::int64_t expert_replicas() const {

@@ -225,7 +225,7 @@ class step_explainer : step_composer {
 
   constexpr time_explanation explain() {
     const batch_plan& plan = communication_.plan;
-    const parameter_counts held = parameters(setup_.model, layout_, {});
+    const parameter_counts held = parameters(setup_.trained_model(), layout_, {});
     const step_line step = line(held);
     found_.parts = step.at(plan.accumulation);
     found_.step = found_.parts.total();
@@ -451,15 +451,16 @@ class step_explainer : step_composer {
     if (terms_.ends && is_last) {
       layer_kernels kernels;
       const layer_cost own = cost_of_output(setup_, own_, micro_batch, &kernels);
-      const double times = share * count(1 + setup_.model.mtp_layers);
+      const double times = share * count(1 + setup_.trained_mtp_layers());
       note(cost_of_output(setup_, on_, micro_batch), own, kernels, times, true, false);
       share_of_end(output_, times);
     }
   }
 
   constexpr void add_pass(duration step_breakdown::*part, const pass_sum& sum, double fused) {
+    const attention_kernel by_kernel = setup_.chosen_attention();
     const bool is_eager =
-        setup_.attention == attention_kernel::eager || setup_.attention == attention_kernel::math;
+        by_kernel == attention_kernel::eager || by_kernel == attention_kernel::math;
     const double of_attention = is_eager ? own_.half : fused;
     const pass_kernels& by = sum.kernels;
     const auto piece = [&](time_cause cause,

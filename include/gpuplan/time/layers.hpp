@@ -576,8 +576,8 @@ class cost_visitor {
     return own_;
   }
   constexpr bool writes_scores() const {
-    return setup_.attention == attention_kernel::eager ||
-           setup_.attention == attention_kernel::math;
+    const attention_kernel by = setup_.chosen_attention();
+    return by == attention_kernel::eager || by == attention_kernel::math;
   }
 
   constexpr void keep() {

@@ -319,7 +319,7 @@ class step_composer {
     communication_.plan.data_parallel = ranks;
   }
 
-  constexpr step_line line() const { return line(parameters(setup_.model, layout_, {})); }
+  constexpr step_line line() const { return line(parameters(setup_.trained_model(), layout_, {})); }
   // `held`: the parameters of the layout's first rank.
   constexpr step_line line(const parameter_counts& held) const {
     const std::int64_t stages = layout_.pipeline_parallel;
@@ -388,7 +388,7 @@ class step_composer {
     if (setup_.optimizer.kind == optimizer_kind::muon)
       orthogonalising_flops_ = orthogonalising_flops(model) / count(parameters(model).total());
     layer_counts all = layers_between(model, 0, model.layers());
-    all.add(mtp_layers_of(model), model.mtp_layers);
+    all.add(mtp_layers_of(model), setup_.trained_mtp_layers());
     layers_are_alike_ = setup_.trains.what != training::last_layers;
     for (int kind = 0; kind < layer_kinds; ++kind)
       tabulate(static_cast<layer_kind>(kind), all.of[kind]);
@@ -423,7 +423,7 @@ class step_composer {
   // Of one micro-batch, without what sharing of weights takes.
   constexpr double of_input() const { return input_.time.total(); }
   constexpr double of_output() const {
-    return count(1 + setup_.model.mtp_layers) * output_.time.total();
+    return count(1 + setup_.trained_mtp_layers()) * output_.time.total();
   }
   // The model's last layer.
   constexpr double of_layer() const {
@@ -563,7 +563,8 @@ class step_composer {
     const std::int64_t windowed = kind == layer_kind::cross || !has_attention(kind)
                                       ? 0
                                       : model.windowed_layers_before(model.layers());
-    layers_are_alike_ = layers_are_alike_ && layers == model.layers() + model.mtp_layers &&
+    layers_are_alike_ = layers_are_alike_ &&
+                        layers == model.layers() + setup_.trained_mtp_layers() &&
                         (windowed == 0 || windowed == model.layers());
     kind_of_all_ = kind;
     all_have_windows_ = windowed != 0;
@@ -637,7 +638,7 @@ class step_composer {
       const std::int64_t last = before ? split : range.last;
       if (before && last <= first) continue;
       layer_counts layers = layers_between(model, first, last);
-      if (!before && is_last) layers.add(mtp_layers_of(model), model.mtp_layers);
+      if (!before && is_last) layers.add(mtp_layers_of(model), setup_.trained_mtp_layers());
       // Windows are dealt to the kinds of layers in proportion.
       std::int64_t windowed =
           model.windowed_layers_before(last) - model.windowed_layers_before(first);
@@ -658,7 +659,7 @@ class step_composer {
     const std::int64_t layers = setup_.model.layers();
     const bool is_last = has_end && has_head(stage);
     layer_mix mix;
-    if (layers_are_alike_ && setup_.model.mtp_layers == 0) {
+    if (layers_are_alike_ && setup_.trained_mtp_layers() == 0) {
       const std::int64_t here = layers_of_stage(layout_, layers, stage);
       mix.add(kind_of_all_, false, here, all_have_windows_ ? here : 0);
       return mix;
@@ -712,7 +713,7 @@ class step_composer {
     if (!terms_.ends) return time;
     if (is_first) time = time + of_end(input_, factors_.input);
     if (!is_last) return time;
-    return time + count(1 + setup_.model.mtp_layers) * of_end(output_, factors_.output);
+    return time + count(1 + setup_.trained_mtp_layers()) * of_end(output_, factors_.output);
   }
 
   // A stage of torchtitan's pipelines gathers in the first micro-batch's forward, and reduces

@@ -39,7 +39,8 @@ struct step_rates {
                            .recompute_stops_early = detail::stops_early(setup.framework),
                            .fused_attention = false,
                            .pairs = pairs};
-  const flop_counts each = flops(setup.model, pass);
+  const transformer model = setup.trained_model();
+  const flop_counts each = flops(model, pass);
   const parallelism& layout = setup.parallelism;
   const std::int64_t devices = plan.data_parallel * layout.tensor_parallel *
                                layout.pipeline_parallel * layout.context_parallel;
@@ -47,7 +48,7 @@ struct step_rates {
   const flop_count again =
       detail::recomputed_share(setup, layout.pipeline_parallel) * each.recomputed();
   const compute_rate dense = *peak(gpu, format_of_linears(setup.precision));
-  step_rates rates{.tokens = tokens_per(sequences * tokens_of(setup.model, pass), step),
+  step_rates rates{.tokens = tokens_per(sequences * tokens_of(model, pass), step),
                    .model = achieved_rate(sequences * each.model(), step, devices),
                    .hardware = achieved_rate(sequences * (each.model() + again), step, devices)};
   rates.mfu = utilisation(rates.model, dense);

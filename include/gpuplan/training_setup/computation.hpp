@@ -82,7 +82,8 @@ constexpr failure flaw_of_objective(const training_setup& setup) {
         {objective, {fact::sharding, by.name}, {fact::takes, training_objective::next_token}});
   if (const failure why =
           flaw_if_any({{fact::liger_kernels, setup.framework.implementation.liger_kernels},
-                       {fact::cut_cross_entropy, setup.framework.implementation.cut_cross_entropy}},
+                       {fact::cut_cross_entropy, setup.framework.implementation.cut_cross_entropy},
+                       {fact::lm_head_bias, setup.model.lm_head_bias}},
                       objective);
       failed(why))
     return why;
@@ -203,6 +204,15 @@ constexpr failure flaw_of_attention(const training_setup& setup) {
     if (const failure why = flaw_if_any({{fact::padding_mask, setup.padding_mask}}, layers);
         failed(why))
       return why;
+  if (!setup.framework.implementation.has_sdpa &&
+      (setup.attention == attention_kernel::efficient ||
+       setup.attention == attention_kernel::math ||
+       (setup.attention == attention_kernel::flash &&
+        (!code.has_flash || model.kind == model_kind::encoder))))
+    return without_code({attention,
+                         layers,
+                         {fact::takes, attention_kernel::automatic},
+                         {fact::takes, attention_kernel::eager}});
   if (setup.attention == attention_kernel::flash && !code.has_flash)
     return without_code({attention,
                          layers,

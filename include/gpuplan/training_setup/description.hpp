@@ -94,6 +94,24 @@ struct training_setup {
   // one, each token but the first of a sequence.
   std::int64_t scored_tokens = 0;
   gpuplan::framework framework{};
+
+  /// What computes attention: what is asked for, or where nothing is and the code knows no kernel
+  /// of PyTorch's, eager.
+  [[nodiscard]] constexpr attention_kernel chosen_attention() const {
+    const bool chooses = attention == attention_kernel::automatic;
+    return chooses && !framework.implementation.has_sdpa ? attention_kernel::eager : attention;
+  }
+  /// The model's layers that predict further tokens, where the code has them: transformers leaves
+  /// them out.
+  [[nodiscard]] constexpr std::int64_t trained_mtp_layers() const {
+    return framework.layers().has_every_part ? model.mtp_layers : 0;
+  }
+  /// The model with these layers alone.
+  [[nodiscard]] constexpr transformer trained_model() const {
+    transformer trained = model;
+    trained.mtp_layers = trained_mtp_layers();
+    return trained;
+  }
 };
 
 /// The tokens of one sequence as the layers see it: an image's own; of an encoder-decoder's decoder

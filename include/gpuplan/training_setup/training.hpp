@@ -156,6 +156,14 @@ constexpr failure flaw_of_training(const training_setup& setup) {
   if (code.is_pipelined) return flaw_of_pipelined_adapters(setup);
   if (model.kind == model_kind::vision && adapters.targets.patches && !code.adapts_patches)
     return without_code({{fact::adapter_patches, true}, layers, {fact::takes, false}});
+  // PEFT puts adapters of routed experts, too, where their matrices or all layers are named, and of
+  // routers; no code here has these.
+  const lora_targets& targets = adapters.targets;
+  const bool names_experts = targets.gate || targets.up || targets.down;
+  if (model.moe.num_experts != 0 &&
+      (targets.experts || targets.router ||
+       (names_experts && !setup.framework.implementation.experts.never_adapted)))
+    return without_code({{fact::adapter_experts, true}, layers, {fact::takes, false}});
   if (adapters.targets.patches && adapters.magnitudes)
     return without_code(
         {{fact::adapter_patches, true}, {fact::adapter_magnitudes, true}, {fact::takes, false}});

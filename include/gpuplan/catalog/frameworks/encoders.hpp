@@ -51,6 +51,9 @@ constexpr failure flaw_of_encoders(const transformer& model,
                       layers);
       failed(why))
     return why;
+  if (const failure why = flaw_if_any({{fact::sliding_window, model.sliding_window}}, layers);
+      failed(why))
+    return why;
   return flaw_of_most(model, as, model.kind == model_kind::encoder, shares_layers);
 }
 constexpr failure flaw_of_bert(const transformer& model, const implementation& as) {
@@ -141,6 +144,7 @@ inline constexpr layer_class deberta{.name = &code_names::deberta,
                                      .recomputes_periodically = false,
                                      .recomputes_first_layers = false,
                                      .has_gradients_beside = true,
+                                     .has_flash = false,
                                      .compares_texts = true,
                                      .repeats_layers = false,
                                      .counts_work = true};
@@ -208,6 +212,7 @@ inline constexpr framework hugging_face_albert{
 inline constexpr framework hugging_face_deberta{
     .name = "transformers, DeBERTa-v2",
     .implementation = {.layers = &layer_classes::deberta,
+                       .has_sdpa = false,
                        .encoder = {.gelu_in_classifier = true, .reads_labelled = true}},
     .costs = eager_costs};
 
@@ -223,6 +228,7 @@ inline constexpr framework hugging_face_modernbert{
 inline constexpr framework hugging_face_mpnet{
     .name = "transformers, MPNet",
     .implementation = {.layers = &layer_classes::bert,
+                       .has_sdpa = false,
                        .encoder = {.positions = position_numbers::counted,
                                    .drops_before_dense = true,
                                    .gelu_in_head = true}},

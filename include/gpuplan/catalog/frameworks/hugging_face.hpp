@@ -56,7 +56,10 @@ constexpr failure flaw_of_first_decoders(const transformer& model,
                                       layers);
       failed(why))
     return why;
-  return flaw_if_any({{fact::norm_at, model.norm_at}, {fact::qk_norm, model.qk_norm}}, layers);
+  return flaw_if_any({{fact::norm_at, model.norm_at},
+                      {fact::qk_norm, model.qk_norm},
+                      {fact::sliding_window, model.sliding_window}},
+                     layers);
 }
 
 constexpr failure flaw_of_gpt2(const transformer& model, const implementation& as) {
@@ -143,7 +146,9 @@ constexpr failure flaw_of_t5(const transformer& model, const implementation& as)
   const named_fact layers{fact::layers, as.layers->name};
   if (model.relative_attention_buckets == 0)
     return without_code({{fact::relative_attention_buckets, 0}, layers, {fact::at_least, 1}});
-  if (const failure why = flaw_if_any({{fact::position_rows, model.position_rows}}, layers);
+  if (const failure why = flaw_if_any({{fact::position_rows, model.position_rows},
+                                       {fact::sliding_window, model.sliding_window}},
+                                      layers);
       failed(why))
     return why;
   return flaw_of_all(model, as);
@@ -230,10 +235,11 @@ inline constexpr framework hugging_face_gpt_neox{
     .costs = eager_costs};
 
 /// GPTJForCausalLM, whose table of angles is as long as the sequences.
-inline constexpr framework hugging_face_gptj{
-    .name = "transformers, GPTJForCausalLM",
-    .implementation = {.layers = &layer_classes::gptj, .decoder = {.most_rotated = 64}},
-    .costs = eager_costs};
+inline constexpr framework hugging_face_gptj{.name = "transformers, GPTJForCausalLM",
+                                             .implementation = {.layers = &layer_classes::gptj,
+                                                                .has_sdpa = false,
+                                                                .decoder = {.most_rotated = 64}},
+                                             .costs = eager_costs};
 
 /// T5ForConditionalGeneration of T5's first version, which scales the decoder's output,
 inline constexpr framework hugging_face_t5{.name = "transformers, T5ForConditionalGeneration",
@@ -283,6 +289,7 @@ inline constexpr framework hugging_face_gemma_2{
                        .rms_norm = rms_norm_kind::eager_shifted,
                        .rotary = rotary_kind::rotate_half,
                        .logits = logits_kind::to_fp32,
+                       .has_sdpa = false,
                        .decoder = {.norms_around = true,
                                    .masks_by_kind = true,
                                    .scales_embedding = true,

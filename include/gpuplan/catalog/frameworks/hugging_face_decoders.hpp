@@ -70,10 +70,12 @@ inline constexpr layer_class falcon{
 inline constexpr layer_class bloom{.name = &code_names::bloom,
                                    .flaw_of = detail::flaw_of_bloom,
                                    .code = &eager::library_code,
+                                   .has_flash = false,
                                    .counts_work = true};
 inline constexpr layer_class mpt{.name = &code_names::mpt,
                                  .flaw_of = detail::flaw_of_mpt,
                                  .code = &eager::library_code,
+                                 .has_flash = false,
                                  .counts_work = true};
 }  // namespace layer_classes
 }  // namespace gpuplan
@@ -221,6 +223,7 @@ inline constexpr framework hugging_face_stablelm =
                             .rotary_percent = 25,
                             .views_behind_projections = true,
                             .drops_mlp_alone = true,
+                            .holds_attention = true,
                             .adds_to_residual = true});
 
 /// NemotronForCausalLM, which rotates half of each head.
@@ -236,12 +239,14 @@ inline constexpr framework hugging_face_nemotron =
 inline constexpr framework hugging_face_falcon{.name = "transformers, FalconForCausalLM",
                                                .implementation = {.layers = &layer_classes::falcon},
                                                .costs = eager_costs};
-inline constexpr framework hugging_face_bloom{.name = "transformers, BloomForCausalLM",
-                                              .implementation = {.layers = &layer_classes::bloom},
-                                              .costs = eager_costs};
-inline constexpr framework hugging_face_mpt{.name = "transformers, MptForCausalLM",
-                                            .implementation = {.layers = &layer_classes::mpt},
-                                            .costs = eager_costs};
+inline constexpr framework hugging_face_bloom{
+    .name = "transformers, BloomForCausalLM",
+    .implementation = {.layers = &layer_classes::bloom, .has_sdpa = false},
+    .costs = eager_costs};
+inline constexpr framework hugging_face_mpt{
+    .name = "transformers, MptForCausalLM",
+    .implementation = {.layers = &layer_classes::mpt, .has_sdpa = false},
+    .costs = eager_costs};
 
 inline constexpr listed_framework decoder_frameworks[] = {
     {&hugging_face_falcon, "falcon", {"falcon"}},

@@ -197,9 +197,11 @@ inline constexpr framework hugging_face_mixtral{
 /// Qwen2MoeForCausalLM,
 inline constexpr framework hugging_face_qwen2_moe{
     .name = "transformers, Qwen2MoeForCausalLM",
-    .implementation = experts_of::like_llama(
-        {.casts_weights = true, .shared = shared_kind::first, .balances = true},
-        {.masks_by_kind = true, .makes_both_masks = true}),
+    .implementation = experts_of::like_llama({.casts_weights = true,
+                                              .shared = shared_kind::first,
+                                              .balances = true,
+                                              .never_adapted = true},
+                                             {.masks_by_kind = true, .makes_both_masks = true}),
     .costs = eager_decoder};
 
 /// Qwen3MoeForCausalLM,
@@ -270,10 +272,12 @@ inline constexpr framework hugging_face_gpt_oss{
                        .rms_norm = rms_norm_kind::eager_whole,
                        .rotary = rotary_kind::rotate_half,
                        .logits = logits_kind::to_fp32,
+                       .has_sdpa = false,
                        .decoder = {.masks_by_kind = true, .makes_both_masks = true},
                        .experts = {.router = router_kind::softmax_of_chosen,
                                    .is_transposed = true,
-                                   .balances = true}},
+                                   .balances = true,
+                                   .never_adapted = true}},
     .costs = eager_decoder};
 
 /// Glm4MoeForCausalLM, which rotates half of each head,
@@ -313,7 +317,8 @@ inline constexpr framework hugging_face_granite_moe{
                                                  .casts_logits = true,
                                                  .casts_weights = true,
                                                  .shared = shared_kind::first,
-                                                 .balances = true}),
+                                                 .balances = true,
+                                                 .never_adapted = true}),
     .costs = eager_decoder};
 
 /// Ernie4_5_MoeForCausalLM.

@@ -57,6 +57,7 @@ constexpr failure flaw_of_bart(const transformer& model, const implementation& a
   if (const failure why =
           flaw_if_any({{fact::relative_attention_buckets, model.relative_attention_buckets},
                        {fact::type_vocab_size, model.type_vocab_size},
+                       {fact::sliding_window, model.sliding_window},
                        {fact::lm_head_bias, model.lm_head_bias}},
                       layers);
       failed(why))

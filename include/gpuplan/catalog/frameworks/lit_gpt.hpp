@@ -21,7 +21,9 @@ namespace detail {
 
 constexpr failure flaw_of_lit_gpt(const transformer& model, const implementation& as) {
   if (const failure why = flaw_of_lone_decoders(model, as); failed(why)) return why;
-  return flaw_if_any({{fact::norm_at, model.norm_at}, {fact::qk_norm, model.qk_norm}},
+  return flaw_if_any({{fact::norm_at, model.norm_at},
+                      {fact::qk_norm, model.qk_norm},
+                      {fact::sliding_window, model.sliding_window}},
                      {fact::layers, as.layers->name});
 }
 

@@ -221,15 +221,21 @@ class hugging_face_decoder : public rotary_lm_code {
       if (!before) return t.share(x);
       return norm(x, norm_by);
     };
-    attended attention = attend_to(by, norm_before(input, by.before_attention));
+    value normed = norm_before(input, by.before_attention);
+    value own_input;
+    if (code().holds_attention) own_input = t.share(normed);
+    attended attention = attend_to(by, std::move(normed));
     if (behind) attention.output = norm(attention.output, by.behind_attention);
     attention.output = dropout(t, attention.output, drops_residual());
     value x = add_to(input, attention.output);
-    attention.output.drop();
+    if (!code().holds_attention) attention.output.drop();
     value out = feed_forward(by, norm_before(x, by.before_mlp));
     if (behind) out = norm(out, by.behind_mlp);
     out = dropout(t, out, drops_residual() || drops_mlp_alone());
-    return add_to(x, out);
+    value sum = add_to(x, out);
+    own_input.drop();
+    attention.output.drop();
+    return sum;
   }
   /// residual + x, or x times a number
   constexpr value add_to(const tensor& residual, const tensor& x) {
@@ -278,7 +284,11 @@ class hugging_face_decoder : public rotary_lm_code {
     }
     if (code().scales_queries) q = multiply(t, q, scales_of_queries(q->format));
     const eager_attention_options as{.caps_scores = code().caps_scores};
-    return project_out(attend_in_groups(q, k, v, beside[the_mask], as), by.out);
+    attended made = project_out(attend_in_groups(q, k, v, beside[the_mask], as), by.out);
+    // Python lets go of a function's variables in the order in which they came.
+    for (value* one : {&q, &k, &v, &parts.front_q, &parts.rest_q, &parts.front_k, &parts.rest_k})
+      one->drop();
+    return made;
   }
   /// 1 + beta * log(1 + floor(position / length)): Ministral 3's
   constexpr value scales_of_queries(element format) {

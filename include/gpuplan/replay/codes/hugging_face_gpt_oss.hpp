@@ -16,8 +16,6 @@ class gpt_oss_code : public hugging_face_mixture {
   constexpr ~gpt_oss_code() override {}  // NOLINT(modernize-use-equals-default)
 
  protected:
-  [[nodiscard]] constexpr bool is_eager() const override { return true; }
-
   constexpr void build_attention(layer_modules& made, bool trains) override {
     made.sinks = t.reserve_parameter(trains);
     hugging_face_mixture::build_attention(made, trains);

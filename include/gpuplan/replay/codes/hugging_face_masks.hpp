@@ -18,7 +18,7 @@ class hugging_face_masks : public model_code {
   tensor boolean_mask{};          // of padding, where it comes as such; else as numbers
 
  protected:
-  [[nodiscard]] constexpr virtual bool is_eager() const {
+  [[nodiscard]] constexpr bool is_eager() const {
     return setup.attention == attention_kernel::eager;
   }
 

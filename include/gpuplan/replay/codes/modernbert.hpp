@@ -154,7 +154,7 @@ class modernbert_code final : public text_encoder_code {
       front = part(t, parts, both, 2, model.intermediate_size, 0);
       gate = part(t, parts, both, 2, model.intermediate_size, 1);
     }
-    return linear(multiply(t, act(front), gate), by.down);
+    return linear(dropout(t, multiply(t, act(front), gate), drops_activation), by.down);
   }
   // ModernBertAttention
   constexpr attended attend_to(const layer_modules& by, argument given) {

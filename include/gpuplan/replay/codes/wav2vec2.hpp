@@ -165,6 +165,7 @@ class wav2vec2_code final : public bart_code {
     return transpose(t, hidden, 1, 2);
   }
 
+  [[nodiscard]] constexpr bool is_unit(int index) const override { return index < layers; }
   constexpr value layer(int index, const tensor& input) override {
     if (index >= layers) return convolution_layer(index - static_cast<int>(layers), input);
     const block& by = blocks_[index];

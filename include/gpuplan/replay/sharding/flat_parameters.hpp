@@ -25,10 +25,10 @@ class flat_parameters final : public sharding {
  public:
   constexpr flat_parameters(tape& on, const training_setup& setup, const batch_plan& plan)
       : t_(on),
-        ranks_(setup.parallelism.shard_group != 0
-                   ? setup.parallelism.shard_group
-                   : plan.data_parallel * setup.parallelism.context_parallel),
-        replicates_(ranks_ < plan.data_parallel),
+        ranks_(setup.parallelism.context_parallel * (setup.parallelism.shard_group != 0
+                                                         ? setup.parallelism.shard_group
+                                                         : plan.data_parallel)),
+        replicates_(ranks_ < plan.data_parallel * setup.parallelism.context_parallel),
         reduces_always_(setup.framework.engine.reduces_every_micro_batch),
         weights_(element_of(setup.precision.weights)),
         gathered_(element_of(setup.precision.compute)),

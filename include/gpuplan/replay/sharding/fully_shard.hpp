@@ -26,7 +26,7 @@ class fully_shard final : public sharding {
         ranks_(ranks_that_share(setup, plan)),
         replicas_(plan.data_parallel * setup.parallelism.context_parallel / ranks_),
         stride_(setup.parallelism.tensor_parallel),
-        replicates_(ranks_ < plan.data_parallel),
+        replicates_(replicas_ > 1),
         on_host_(setup.parallelism.weights_on_host),
         is_stage_(setup.parallelism.pipeline_parallel > 1),
         reduces_always_(setup.framework.engine.reduces_every_micro_batch && !is_stage_),
@@ -123,7 +123,7 @@ class fully_shard final : public sharding {
   static constexpr std::int64_t ranks_that_share(const training_setup& setup,
                                                  const batch_plan& plan) {
     const std::int64_t group = setup.parallelism.shard_group;
-    return group == 0 ? plan.data_parallel * setup.parallelism.context_parallel : group;
+    return (group == 0 ? plan.data_parallel : group) * setup.parallelism.context_parallel;
   }
   enum class phase : unsigned char { idle, running, done };
   struct unit {

@@ -1,0 +1,125 @@
+"""Training steps that nobody chose: small models of random shapes, in random settings, by a seed."""
+
+import json
+import random
+from dataclasses import replace
+
+from .families import Family, ids, of_text
+from .settings import OPTIMIZERS, bert, gpt, llama, vit
+
+VOCABULARIES = (32768, 50257, 50304, 65024, 128256)
+HEAD_DIMS = (32, 64, 80, 96, 128)
+
+# Classes by the names that their configurations have for one shape. What is None they do not have.
+LLAMA_NAMES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads",
+               "intermediate_size")  # fmt: skip
+BERT_NAMES = (*LLAMA_NAMES[:3], None, "intermediate_size")
+DECODERS = {
+    **dict.fromkeys((
+        "CohereForCausalLM", "Glm4ForCausalLM", "GlmForCausalLM", "GraniteForCausalLM", "LlamaForCausalLM",
+        "MistralForCausalLM", "Olmo2ForCausalLM", "OlmoForCausalLM", "Phi3ForCausalLM",
+        "PhiForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM", "SmolLM3ForCausalLM",
+        "StableLmForCausalLM", "Starcoder2ForCausalLM",
+    ), LLAMA_NAMES),
+    "GPT2LMHeadModel": ("n_embd", "n_layer", "n_head", None, "n_inner"),
+    "GPTNeoXForCausalLM": BERT_NAMES,
+    "OPTForCausalLM": (*BERT_NAMES[:4], "ffn_dim"),
+    "BloomForCausalLM": ("hidden_size", "n_layer", "n_head", None, None),
+}  # fmt: skip
+ENCODERS = {
+    **dict.fromkeys(("BertForMaskedLM", "RobertaForMaskedLM", "XLMRobertaForMaskedLM", "ElectraForMaskedLM",
+                     "AlbertForMaskedLM", "ModernBertForMaskedLM"), BERT_NAMES),
+    "DistilBertForMaskedLM": ("dim", "n_layers", "n_heads", None, "hidden_dim"),
+}  # fmt: skip
+VISION = ("ViTForImageClassification", "DeiTForImageClassification", "Dinov2ForImageClassification")
+HEADS_OF_THEIR_OWN = ("GlmForCausalLM", "Glm4ForCausalLM", "Qwen3ForCausalLM")  # of a dimension that is stated
+WITHOUT_KERNEL = ("BloomForCausalLM",)
+WITHOUT_CHECKPOINTS = ("AlbertForMaskedLM",)
+
+
+def shape_of(draw):
+    """(heads, heads of keys and values, dimension of a head, layers, width of the MLP)"""
+    kv_heads = draw.choice((1, 2, 3, 4))
+    heads = kv_heads * draw.choice((1, 2, 3, 4))
+    head_dim = draw.choice(HEAD_DIMS)
+    width = 8 * draw.randint(4, heads * head_dim // 2)
+    return heads, kv_heads, head_dim, draw.randint(1, 5), width
+
+
+def random_step(draw, name):
+    heads, kv_heads, head_dim, layers, width = shape_of(draw)
+    hidden, image = heads * head_dim, 16 * draw.randint(2, 14)
+    kind = draw.choice((gpt, llama, bert, vit))
+    optimizer, loop = draw.choice((("adamw", "fused"), *OPTIMIZERS))
+    precision = draw.choice(("fp32", "bf16", "autocast_bf16", "autocast_fp16"))
+    kernels = ("efficient", "math", "eager") + (() if precision == "fp32" else ("flash",))
+    is_decoder = kind in (gpt, llama)
+    more = {
+        "micro_batch": draw.randint(1, 12), "precision": precision, "attention": draw.choice(kernels),
+        "recompute": draw.choice(("none", "full", "selective")[: 3 if is_decoder else 2]),
+        "accumulation": draw.choice((1, 1, 2, 3)), "grad_clip": draw.randint(0, 1),
+        "optimizer": optimizer, "optimizer_impl": loop,
+    }  # fmt: skip
+    if kind is not llama:
+        more |= {"dropout": draw.choice((0.0, 0.1)), "ffn": width}
+    if is_decoder:
+        more["loss"] = draw.choice(("cross_entropy", "cross_entropy_fp32_logits"))
+    if kind is vit:
+        return replace(vit(name, layers, hidden, heads, 16, image), **more)
+    length, vocabulary = draw.randint(8, 1024 if is_decoder else 512), draw.choice(VOCABULARIES)
+    if kind is llama:
+        if more["attention"] == "efficient":  # which takes as many heads of keys as of queries
+            kv_heads = heads
+        model = llama(name, layers, hidden, heads, kv_heads, width, vocabulary, draw.randint(0, 1), length)
+        return replace(model, **more)
+    return replace(kind(name, layers, hidden, heads), seq_len=length, vocab=vocabulary, **more)
+
+
+def configuration(names, heads, kv_heads, hidden, layers, width):
+    values = zip(names, (hidden, layers, heads, kv_heads, width), strict=True)
+    return {name: value for name, value in values if name is not None}
+
+
+def random_family(draw, name):
+    heads, kv_heads, head_dim, layers, width = shape_of(draw)
+    hidden = heads * head_dim
+    size = draw.randint(1, 12)
+    model_class = draw.choice((*DECODERS, *ENCODERS, *VISION))
+    more = {
+        "precision": draw.choice(("fp32", "bf16", "autocast_bf16")),
+        "attention": "eager" if model_class in WITHOUT_KERNEL else draw.choice(("", "", "eager")),
+        "recompute": draw.choice(("none", "full")[: 1 if model_class in WITHOUT_CHECKPOINTS else 2]),
+        "accumulation": draw.choice((1, 1, 2)),
+        "grad_clip": draw.randint(0, 1),
+    }
+    if model_class in VISION:
+        side = 16 * draw.randint(2, 14)
+        config = configuration(BERT_NAMES, heads, kv_heads, hidden, layers, width)
+        config |= {"image_size": side, "patch_size": 16}
+        inputs = {
+            "pixel_values": {"kind": "float", "shape": [size, 3, side, side]},
+            "labels": ids([size], 2),
+        }
+        return Family(f"{model_class}-{name}", model_class, json.dumps(config), size, (side // 16) ** 2 + 1,
+                      json.dumps(inputs), **more)  # fmt: skip
+    vocabulary = draw.choice(VOCABULARIES)
+    names = DECODERS.get(model_class) or ENCODERS[model_class]
+    config = configuration(names, heads, kv_heads, hidden, layers, width)
+    config |= {"vocab_size": vocabulary}
+    if model_class in DECODERS:
+        config |= {"use_cache": False, "pad_token_id": 0}
+    if model_class in HEADS_OF_THEIR_OWN:
+        config["head_dim"] = head_dim
+    if model_class == "OPTForCausalLM":
+        config["word_embed_proj_dim"] = hidden
+    return of_text(f"{model_class}-{name}", model_class, config, vocabulary, size,
+                   draw.randint(8, 512 if model_class in ENCODERS else 1024), **more)  # fmt: skip
+
+
+def random_settings(count, seed):
+    """So many steps of plain models and of classes of transformers, half of each."""
+    draw = random.Random(seed)
+    return {
+        "steps": [random_step(draw, f"random-{seed}-{at}") for at in range(count - count // 2)],
+        "families": [random_family(draw, f"{seed}-{at}") for at in range(count // 2)],
+    }
