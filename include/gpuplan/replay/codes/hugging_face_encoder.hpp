@@ -202,14 +202,16 @@ class text_encoder_code : public hugging_face_code {
 
   constexpr virtual value encode(const tensor& ids) {
     enter();
-    const value embedded = embed(ids);
+    value embedded = embed(ids);
     const value mask =
         mask_of(ids.size[0], setup.sequence_length, setup.sequence_length, embedded->format, false);
     value hidden;
-    if (projection_.weight != none)
+    if (projection_.weight != none) {
       hidden = linear(embedded, projection_);
-    else
+      embedded.drop();
+    } else {
       hidden = t.share(embedded);
+    }
     enter();
     hidden = run_layers(std::move(hidden), mask);
     leave(hidden);
@@ -236,17 +238,19 @@ class text_encoder_code : public hugging_face_code {
       t.executes(8 * numbers->size[0] * model.position_rows + 2 * gathered->bytes());
       types_of_tokens = expand(t, gathered, ids.size);
     }
-    const value words = word_embeddings(ids);
+    value words = word_embeddings(ids);
     value types, sum;
     if (types_.weight != none) {
       types = rows_of(types_of_tokens, types_);
       sum = add(t, words, types);
     }
-    const value places = rows_of(numbers, positions_);
+    value places = rows_of(numbers, positions_);
     sum = add(t, types_.weight != none ? *sum : *words, places);
     sum = norm(sum, norm_);
     sum = drop_out(sum);
     leave(sum);
+    // Python lets go of a function's variables in the order in which they came.
+    for (value* one : {&words, &types, &places}) one->drop();
     return sum;
   }
   constexpr value word_embeddings(const tensor& ids) { return embed_tokens(ids, tokens_); }
