@@ -47,7 +47,7 @@ class RandomSettings(unittest.TestCase):
             config, inputs = json.loads(family.config), json.loads(family.inputs)
             heads = next(config[name] for name in ("num_attention_heads", "n_head", "n_heads")
                          if name in config)  # fmt: skip
-            hidden = next(config[name] for name in ("hidden_size", "n_embd", "dim") if name in config)
+            hidden = next(config[name] for name in ("hidden_size", "n_embd", "dim", "d_model") if name in config)
             self.assertEqual(hidden % heads, 0, family.id)
             self.assertEqual(heads % config.get("num_key_value_heads", heads), 0, family.id)
             if "input_ids" in inputs:

@@ -16,25 +16,39 @@ LLAMA_NAMES = ("hidden_size", "num_hidden_layers", "num_attention_heads", "num_k
 BERT_NAMES = (*LLAMA_NAMES[:3], None, "intermediate_size")
 DECODERS = {
     **dict.fromkeys((
-        "CohereForCausalLM", "Glm4ForCausalLM", "GlmForCausalLM", "GraniteForCausalLM", "LlamaForCausalLM",
-        "MistralForCausalLM", "Olmo2ForCausalLM", "OlmoForCausalLM", "Phi3ForCausalLM",
-        "PhiForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM", "SmolLM3ForCausalLM",
-        "StableLmForCausalLM", "Starcoder2ForCausalLM",
+        "ArceeForCausalLM", "Cohere2ForCausalLM", "CohereForCausalLM", "Ernie4_5ForCausalLM",
+        "Exaone4ForCausalLM", "Gemma2ForCausalLM", "Gemma3ForCausalLM", "GemmaForCausalLM",
+        "Glm4ForCausalLM", "GlmForCausalLM", "GraniteForCausalLM", "HunYuanDenseV1ForCausalLM",
+        "LlamaForCausalLM", "MistralForCausalLM", "NemotronForCausalLM", "Olmo2ForCausalLM",
+        "Olmo3ForCausalLM", "OlmoForCausalLM", "Phi3ForCausalLM", "PhiForCausalLM", "Qwen2ForCausalLM",
+        "Qwen3ForCausalLM", "SeedOssForCausalLM", "SmolLM3ForCausalLM", "StableLmForCausalLM",
+        "Starcoder2ForCausalLM",
     ), LLAMA_NAMES),
     "GPT2LMHeadModel": ("n_embd", "n_layer", "n_head", None, "n_inner"),
     "GPTNeoXForCausalLM": BERT_NAMES,
     "OPTForCausalLM": (*BERT_NAMES[:4], "ffn_dim"),
+    "GPTJForCausalLM": ("n_embd", "n_layer", "n_head", None, "n_inner"),
     "BloomForCausalLM": ("hidden_size", "n_layer", "n_head", None, None),
+    "FalconForCausalLM": ("hidden_size", "num_hidden_layers", "num_attention_heads", None, None),
+    "MptForCausalLM": ("d_model", "n_layers", "n_heads", None, None),
 }  # fmt: skip
 ENCODERS = {
     **dict.fromkeys(("BertForMaskedLM", "RobertaForMaskedLM", "XLMRobertaForMaskedLM", "ElectraForMaskedLM",
-                     "AlbertForMaskedLM", "ModernBertForMaskedLM"), BERT_NAMES),
+                     "AlbertForMaskedLM", "DebertaV2ForMaskedLM", "MPNetForMaskedLM", "ModernBertForMaskedLM"),
+                    BERT_NAMES),
     "DistilBertForMaskedLM": ("dim", "n_layers", "n_heads", None, "hidden_dim"),
 }  # fmt: skip
 VISION = ("ViTForImageClassification", "DeiTForImageClassification", "Dinov2ForImageClassification")
-HEADS_OF_THEIR_OWN = ("GlmForCausalLM", "Glm4ForCausalLM", "Qwen3ForCausalLM")  # of a dimension that is stated
-WITHOUT_KERNEL = ("BloomForCausalLM",)
-WITHOUT_CHECKPOINTS = ("AlbertForMaskedLM",)
+# Heads of a dimension that is stated
+HEADS_OF_THEIR_OWN = ("Ernie4_5ForCausalLM", "Gemma2ForCausalLM", "Gemma3ForCausalLM", "GemmaForCausalLM", "Glm4ForCausalLM",
+                      "GlmForCausalLM", "HunYuanDenseV1ForCausalLM", "Qwen3ForCausalLM",
+                      "SeedOssForCausalLM")  # fmt: skip
+WITHOUT_KERNEL = ("BloomForCausalLM", "DebertaV2ForMaskedLM", "GPTJForCausalLM", "Gemma2ForCausalLM",
+                  "MPNetForMaskedLM", "MptForCausalLM")  # fmt: skip
+DEBERTA_V3 = {"relative_attention": True, "position_buckets": 256, "norm_rel_ebd": "layer_norm",
+              "share_att_key": True, "pos_att_type": "p2c|c2p", "position_biased_input": False,
+              "type_vocab_size": 0}  # fmt: skip
+WITHOUT_CHECKPOINTS = ("AlbertForMaskedLM", "MPNetForMaskedLM")
 
 
 def shape_of(draw):
@@ -82,9 +96,11 @@ def configuration(names, heads, kv_heads, hidden, layers, width):
 
 def random_family(draw, name):
     heads, kv_heads, head_dim, layers, width = shape_of(draw)
-    hidden = heads * head_dim
     size = draw.randint(1, 12)
     model_class = draw.choice((*DECODERS, *ENCODERS, *VISION))
+    if model_class == "GPTJForCausalLM":  # which rotates 64 elements of a head
+        head_dim = max(64, head_dim)
+    hidden = heads * head_dim
     more = {
         "precision": draw.choice(("fp32", "bf16", "autocast_bf16")),
         "attention": "eager" if model_class in WITHOUT_KERNEL else draw.choice(("", "", "eager")),
@@ -110,6 +126,8 @@ def random_family(draw, name):
         config |= {"use_cache": False, "pad_token_id": 0}
     if model_class in HEADS_OF_THEIR_OWN:
         config["head_dim"] = head_dim
+    if model_class == "DebertaV2ForMaskedLM":
+        config |= DEBERTA_V3
     if model_class == "OPTForCausalLM":
         config["word_embed_proj_dim"] = hidden
     return of_text(f"{model_class}-{name}", model_class, config, vocabulary, size,
