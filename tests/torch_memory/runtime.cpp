@@ -16,8 +16,6 @@
 #include <mutex>
 #include <utility>
 
-#undef cudaGetDeviceProperties
-
 namespace {
 
 // An H100 with room for any step, so that none runs out of memory.
@@ -302,7 +300,9 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t /*of*/,
                                      unsigned long long* id,
                                      cudaGraph_t* /*graph*/,
                                      const cudaGraphNode_t** /*nodes*/,
+#if CUDART_VERSION >= 13000
                                      const cudaGraphEdgeData** /*edges*/,
+#endif
                                      std::size_t* /*count*/) {
   *status = cudaStreamCaptureStatusNone;
   if (id != nullptr) *id = 0;

@@ -663,19 +663,25 @@ TEST_CASE("counts of layers and of channels have bounds, and products are checke
   STATIC_CHECK(channels(1025) == errc::out_of_bounds);
 }
 
+constexpr training_setup experts = [] {
+  training_setup of = with(llama, catalog::hugging_face_qwen3_moe);
+  of.model.moe = {.num_experts = 8, .num_experts_per_tok = 2, .moe_intermediate_size = 64};
+  of.trains = {.what = training::adapters, .adapters = {.rank = 8}};
+  return of;
+}();
+
 TEST_CASE("adapters of routed experts, which no code has") {
-  constexpr training_setup experts = [] {
-    training_setup of = with(llama, catalog::hugging_face_qwen3_moe);
-    of.model.moe = {.num_experts = 8, .num_experts_per_tok = 2, .moe_intermediate_size = 64};
-    of.trains = {.what = training::adapters, .adapters = {.rank = 8}};
-    return of;
-  }();
   STATIC_CHECK(validate(experts));
-  for (bool lora_targets::*which :
-       {&lora_targets::gate, &lora_targets::down, &lora_targets::router})
-    CHECK(refuses(experts,
-                  "adapter_experts true is not taken beside layers ",
-                  [&](training_setup& of) { of.trains.adapters.targets.*which = true; }));
+  CONSTEXPR bool are_refused = [] {
+    for (bool lora_targets::*which :
+         {&lora_targets::gate, &lora_targets::down, &lora_targets::router})
+      if (!refuses(experts,
+                   "adapter_experts true is not taken beside layers ",
+                   [&](training_setup& of) { of.trains.adapters.targets.*which = true; }))
+        return false;
+    return true;
+  }();
+  STATIC_CHECK(are_refused);
   // Classes whose experts PEFT passes over
   STATIC_CHECK(accepts(experts, [](training_setup& of) {
     of.framework = catalog::hugging_face_qwen2_moe;
@@ -693,22 +699,25 @@ TEST_CASE("a bias of the head beside TRL's losses") {
 }
 
 TEST_CASE("windows of classes that have none") {
-  constexpr auto of = [](const transformer& model, const framework& code) {
-    training_setup setup{
-        .model = model, .sequence_length = 256, .precision = bf16_mixed, .framework = code};
-    setup.model.sliding_window = 64;
-    return setup;
-  };
-  const auto nothing = [](training_setup&) {};
-  for (const training_setup& setup : {of(catalog::gpt2, catalog::hugging_face_gpt2),
-                                      of(catalog::llama_2_7b, catalog::torchtitan),
-                                      of(catalog::llama_2_7b, catalog::lit_gpt),
-                                      of(catalog::bert_base_uncased, catalog::hugging_face_bert),
-                                      of(catalog::t5_small, catalog::hugging_face_t5),
-                                      of(catalog::bart_base, catalog::hugging_face_bart)}) {
-    CHECK(refuses(setup, "sliding_window 64 is not taken beside layers ", nothing));
-    CHECK(!refuses(setup, "sliding_window", [](training_setup& changed) {
-      changed.model.sliding_window = 0;
-    }));
-  }
+  CONSTEXPR bool are_refused = [] {
+    const auto is_refused = [](const transformer& model, const framework& code) {
+      const training_setup setup{
+          .model = model, .sequence_length = 256, .precision = bf16_mixed, .framework = code};
+      const auto with_window = [&](std::int64_t window) {
+        return refuses(setup,
+                       "sliding_window 64 is not taken beside layers ",
+                       [&](training_setup& of) { of.model.sliding_window = window; });
+      };
+      return with_window(64) && !with_window(0);
+    };
+    return is_refused(catalog::gpt2, catalog::hugging_face_gpt2) &&
+           is_refused(catalog::llama_2_7b, catalog::lit_gpt) &&
+           is_refused(catalog::bert_base_uncased, catalog::hugging_face_bert) &&
+           is_refused(catalog::t5_small, catalog::hugging_face_t5) &&
+           is_refused(catalog::bart_base, catalog::hugging_face_bart);
+  }();
+  STATIC_CHECK(are_refused);
+  STATIC_CHECK(refuses(torchtitan,
+                       "sliding_window 64 is not taken beside layers torchtitan; 0 is",
+                       [](training_setup& of) { of.model.sliding_window = 64; }));
 }
