@@ -99,11 +99,12 @@ TEST_CASE("ranks that share, in a group of them or all") {
   CHECK(near(of.made().sharing_time(1e9), seconds_of(of, collective::all_gather, 1e9, 8, 2)));
   CHECK(near(of.made().scatter_time(1e9), of.made().sharing_time(1e9)));
   of.setup.parallelism.shard_group = 2;
-  CHECK(of.made().sharing_ranks() == 2);
-  CHECK(near(of.made().sharing_time(1e9), seconds_of(of, collective::all_gather, 1e9, 2, 2)));
-  // Four such groups add up a half each.
+  // with those of the same context
+  CHECK(of.made().sharing_ranks() == 4);
+  CHECK(near(of.made().sharing_time(1e9), seconds_of(of, collective::all_gather, 1e9, 4, 2)));
+  // Two such groups add up a quarter each.
   CHECK(near(of.made().scatter_time(1e9),
-             of.made().sharing_time(1e9) + seconds_of(of, collective::all_reduce, 5e8, 4, 4)));
+             of.made().sharing_time(1e9) + seconds_of(of, collective::all_reduce, 2.5e8, 2, 8)));
   // Of eight, seven parts are gathered, no faster than that.
   of.setup.parallelism.shard_group = 0;
   of.setup.framework.costs.gathered_at_most = 1_GBps;

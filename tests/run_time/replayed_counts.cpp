@@ -39,23 +39,12 @@ bool is_of_hugging_face(const training_setup& setup) {
          setup.model.kind != model_kind::vision;
 }
 
-// GPT-J's attention, and those with biases or sinks beside the scores.
-bool is_always_eager(const training_setup& setup) {
-  const code_name* by = setup.framework.implementation.layers->name;
-  for (const framework* one : {&catalog::hugging_face_gptj,
-                               &catalog::hugging_face_bloom,
-                               &catalog::hugging_face_mpt,
-                               &catalog::hugging_face_gpt_oss})
-    if (by == one->implementation.layers->name) return true;
-  return false;
-}
-
 training_pass pass_of(const training_setup& setup) {
   return {.sequence_length = setup.model.kind == model_kind::vision ? 0 : setup.sequence_length,
           .trains = setup.trains,
           .recompute = setup.recompute,
           .recompute_stops_early = !setup.framework.implementation.checkpoints_reenter,
-          .fused_attention = !is_always_eager(setup),
+          .fused_attention = setup.chosen_attention() != attention_kernel::eager,
           // torch.nn's BERT has the code of transformers'.
           .input_requires_grad = setup.recompute == recompute_mode::full &&
                                  (is_of_hugging_face(setup) ||
