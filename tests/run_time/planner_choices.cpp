@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <vector>
@@ -339,6 +340,149 @@ TEST_CASE("a request without one of its limits has the plan that is said") {
   for (int limit = 0; limit < plan_limit_count; ++limit) {
     CAPTURE(std::string(text(static_cast<plan_limit>(limit))));
     if (static_cast<plan_limit>(limit) != plan_limit::layers) CHECK(binding[limit] > 0);
+  }
+}
+
+namespace {
+
+// The request without one of its limits, as it is stated; none where it has no such limit.
+struct freed_request {
+  plan_limit limit{};
+  plan_request request{};
+  known<memory_budget> budget{};
+};
+std::vector<freed_request> freed_requests(const plan_request& request,
+                                          const known<memory_budget>& budget,
+                                          bool has_plan) {
+  std::vector<freed_request> all;
+  const auto with = [&](plan_limit limit, const auto& change) {
+    freed_request free{limit, request, budget};
+    change(free);
+    all.push_back(free);
+  };
+  with(plan_limit::memory, [](freed_request& of) { of.budget = memory_budget(1e6 * 1_TB); });
+  if (request.finish_in)
+    with(plan_limit::finish_in, [](freed_request& of) { of.request.finish_in = {}; });
+  if (request.at_most)
+    with(plan_limit::at_most, [](freed_request& of) { of.request.at_most = {}; });
+  const range<std::int64_t> batch = request.effective_batch;
+  if (has_plan) {
+    with(plan_limit::larger_batch, [&](freed_request& of) {
+      of.request.effective_batch = {batch.low(), 2 * batch.high()};
+    });
+    if (batch.low() > 1)
+      with(plan_limit::smaller_batch, [&](freed_request& of) {
+        of.request.effective_batch = {batch.low() / 2, batch.high()};
+      });
+  }
+  with(plan_limit::tensor_within_node,
+       [](freed_request& of) { of.request.tensor_within_node = false; });
+  with(plan_limit::recompute, [](freed_request& of) { of.request.space.recompute = true; });
+  with(plan_limit::degrees, [](freed_request& of) {
+    plan_space& space = of.request.space;
+    const range<std::int64_t> any{1, 1024};
+    space.tensor_parallel = space.pipeline_parallel = space.virtual_pipeline = any;
+    space.context_parallel = space.expert_parallel = any;
+    space.zero_stage = range<std::int64_t>{0, 3};
+    space.data_parallel = space.accumulation = {};
+  });
+  with(plan_limit::micro_batch, [](freed_request& of) {
+    const range<std::int64_t> some = of.request.space.micro_batch;
+    of.request.space.micro_batch = {some.low(), 16 * some.high()};
+  });
+  for (std::int64_t more = 1; has_plan && more <= 4; ++more)
+    with(plan_limit::layers,
+         [&](freed_request& of) { of.request.setup.model.num_hidden_layers += more; });
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("the limits that bind are those without which there is a better plan, or any") {
+  dice roll{std::mt19937_64(21)};
+  int binds[2][plan_limit_count]{};
+  int free_of[2][plan_limit_count]{};
+  for (int round = 0; round < 120; ++round) {
+    plan_request request = random_request(roll);
+    if (roll.one_in(3)) request.space.data_parallel = range<std::int64_t>{1, roll.from(1, 3)};
+    if (roll.one_in(3)) request.space.accumulation = range<std::int64_t>{1, roll.from(1, 4)};
+    const auto most = planned(request, memory_budget(1000_TB));
+    if (!most) continue;
+    const known<memory_budget> budget =
+        memory_budget(most->best().required * (0.4 + 0.1 * static_cast<double>(roll.from(0, 12))));
+    const planned_run run = run_of(request, most->best());
+    const auto share = [&] { return 0.6 + 0.1 * static_cast<double>(roll.from(0, 8)); };
+    if (roll.one_in(4)) request.finish_in = share() * run.time;
+    if (roll.one_in(4)) request.at_most = share() * *run.cost;
+    const auto found = limits_of(request, *budget, memory_by_division{});
+    REQUIRE(found);
+    const auto best = planned(request, budget);
+    REQUIRE(static_cast<bool>(found->best) == static_cast<bool>(best));
+    double least[plan_limit_count];
+    std::fill(std::begin(least), std::end(least), std::numeric_limits<double>::infinity());
+    for (const freed_request& free : freed_requests(request, budget, static_cast<bool>(best))) {
+      const auto there = planned(free.request, free.budget);
+      if (!there) continue;
+      double& least_there = least[static_cast<int>(free.limit)];
+      least_there = std::min(least_there, value_of(request, there->best()));
+    }
+    for (int at = 0; at < plan_limit_count; ++at) {
+      const auto limit = static_cast<plan_limit>(at);
+      const bool is_of_batch =
+          limit == plan_limit::larger_batch || limit == plan_limit::smaller_batch;
+      if (limit == plan_limit::gpus || (!best && is_of_batch)) continue;  // by other tests
+      const double before =
+          best ? value_of(request, best->best()) : std::numeric_limits<double>::infinity();
+      const bool does_bind = least[at] < before * (1 - 1e-8);
+      if (!does_bind && least[at] < before * (1 - 1e-10)) continue;  // may be rounding
+      CAPTURE(round);
+      CAPTURE(std::string(text(limit)));
+      const lifted_limit* const there = found->find(limit);
+      CHECK((there != nullptr) == does_bind);
+      ++(does_bind ? binds : free_of)[best ? 1 : 0][at];
+      if (there == nullptr) continue;
+      CHECK(there->layers ==
+            (limit == plan_limit::layers ? there->layers : request.setup.model.num_hidden_layers));
+      if (best) CHECK(near(value_of(request, there->plan), least[at]));
+    }
+    // Two that bind together are told where each alone does not.
+    if (best) continue;
+    const plan_limit pairs[][2] = {{plan_limit::memory, plan_limit::finish_in},
+                                   {plan_limit::memory, plan_limit::at_most},
+                                   {plan_limit::finish_in, plan_limit::at_most}};
+    for (const auto& [limit, with] : pairs) {
+      if (found->find(limit) != nullptr || found->find(with) != nullptr) continue;
+      freed_request free{limit, request, budget};
+      bool are_there = true;
+      for (const plan_limit one : {limit, with}) {
+        if (one == plan_limit::memory) free.budget = memory_budget(1e6 * 1_TB);
+        if (one == plan_limit::finish_in) are_there = are_there && free.request.finish_in;
+        if (one == plan_limit::finish_in) free.request.finish_in = {};
+        if (one == plan_limit::at_most) are_there = are_there && free.request.at_most;
+        if (one == plan_limit::at_most) free.request.at_most = {};
+      }
+      const bool do_bind = are_there && planned(free.request, free.budget);
+      CHECK((found->find(limit, with) != nullptr) == do_bind);
+    }
+    // Single ones in their order, then pairs.
+    int last = -1;
+    bool is_behind = false;
+    for (const lifted_limit& one : *found) {
+      if (!one.with && is_behind) CHECK(false);
+      if (!one.with) CHECK(static_cast<int>(one.limit) > last);
+      if (!one.with) last = static_cast<int>(one.limit);
+      is_behind = is_behind || one.with;
+      CHECK(one.gain == 0);
+    }
+  }
+  for (const plan_limit limit : {plan_limit::memory,
+                                 plan_limit::finish_in,
+                                 plan_limit::recompute,
+                                 plan_limit::degrees,
+                                 plan_limit::micro_batch}) {
+    CAPTURE(std::string(text(limit)));
+    CHECK(binds[0][static_cast<int>(limit)] + binds[1][static_cast<int>(limit)] > 2);
+    CHECK(free_of[0][static_cast<int>(limit)] + free_of[1][static_cast<int>(limit)] > 2);
   }
 }
 

@@ -308,6 +308,36 @@ TEST_CASE("a run of whole steps keeps to its time and money with the accumulatio
   CHECK(!detail::run_limits(at_once).may_be_met_by(slow));
 }
 
+TEST_CASE("a run that takes just its time and money keeps to them") {
+  plan_request request = on_nodes(1, 8);
+  request.samples = 1000;
+  detail::plan_candidate one;
+  one.group = {.gpus = 8, .tensor = 2, .micro_batch = 3};
+  one.allowed = {.low = 1, .high = 7, .unit = 1};
+  one.step = detail::step_curve(0.3, 0.7, {}, {});
+  for (std::int64_t many = 1; many <= 7; ++many) {
+    const training_plan plan{
+        .gpus = 8, .batch = {3, 4, many}, .step = duration::from_value(one.step(many))};
+    const planned_run run = run_of(request, plan);
+    const auto is_kept = [&](known<duration> time, known<money> cost) {
+      plan_request limited = request;
+      limited.finish_in = time;
+      limited.at_most = cost;
+      return detail::run_limits(limited).are_met_by(one, many);
+    };
+    const duration less_time = duration::from_value(std::nextafter(run.time.value(), 0.0));
+    const money less_money = money::from_value(std::nextafter(run.cost->value(), 0.0));
+    CHECK(is_kept(run.time, run.cost));
+    CHECK(is_kept(run.time, {}));
+    CHECK(is_kept({}, run.cost));
+    CHECK(!is_kept(less_time, run.cost));
+    CHECK(!is_kept(run.time, less_money));
+    CHECK(!is_kept(less_time, {}));
+    CHECK(!is_kept({}, less_money));
+    CHECK(is_kept({}, {}));
+  }
+}
+
 TEST_CASE("plans of several searches are the best of all, the first search's before as good ones") {
   dice roll{std::mt19937_64(6)};
   for (int round = 0; round < 300; ++round) {
@@ -661,4 +691,152 @@ TEST_CASE("where nothing is said of micro-batches, one sample is a micro-batch t
       plan_training(request, memory_budget(bytes::from_value(one)), stepped_memory_of{}, 1);
   REQUIRE(found);
   CHECK(found->best().batch == batch_plan{1, 1, 8});
+}
+
+namespace {
+
+// Little where there are so many replicas, else too much.
+struct memory_of_replicas {
+  std::int64_t least = 1;
+
+  struct model {
+    std::int64_t least = 1;
+    constexpr bytes required(const batch_plan& plan) const {
+      return plan.data_parallel >= least ? 1_GB : 100_GB;
+    }
+  };
+  constexpr model operator()(const training_setup&) const { return {least}; }
+};
+
+// How many GPUs it is said that a request with so many would need, or 0.
+std::int64_t gpus_that_do(std::int64_t now,
+                          std::int64_t nodes,
+                          std::int64_t in_node,
+                          std::int64_t need) {
+  plan_request request = on_nodes(nodes, in_node);
+  request.effective_batch = {1, std::int64_t{1} << 20};
+  request.space = {.gpus = range<std::int64_t>{now}, .micro_batch = {1, 1}};
+  const auto limits = limits_of(request, 10_GB, memory_of_replicas{need});
+  REQUIRE(limits);
+  CHECK(!limits->best);
+  const lifted_limit* const gpus = limits->find(plan_limit::gpus);
+  return gpus == nullptr ? 0 : gpus->plan.gpus;
+}
+
+}  // namespace
+
+TEST_CASE("the fewest GPUs are looked for up to 16 times as many, in whole nodes, and 2^20") {
+  for (const std::int64_t in_node : {1, 3, 4})
+    for (const std::int64_t now : {1, 2, 4}) {
+      if (now > in_node && now % in_node != 0) continue;
+      const std::int64_t nodes = (now + in_node - 1) / in_node;
+      const std::int64_t most = (16 * now + in_node - 1) / in_node * in_node;
+      for (const std::int64_t need :
+           {now + 1, now + 2, now + 5, most - in_node, most - 1, most, most + 1}) {
+        if (need <= now) continue;
+        const std::int64_t whole = (need + in_node - 1) / in_node * in_node;
+        const std::int64_t first = need <= in_node ? need : whole;
+        CAPTURE(in_node);
+        CAPTURE(now);
+        CAPTURE(need);
+        CHECK(gpus_that_do(now, nodes, in_node, need) == (first <= most ? first : 0));
+      }
+    }
+  const std::int64_t all = std::int64_t{1} << 20;
+  CHECK(gpus_that_do(all - 16, all / 8 - 2, 8, all) == all);
+}
+
+TEST_CASE("the nearest batches are looked for down to one sample and up to 16 times as many") {
+  for (const std::int64_t replicas : {1, 3, 7, 8, 16, 17})
+    for (std::int64_t low = 1; low <= 20; low += 3)
+      for (const std::int64_t wide : {0, 1, 4}) {
+        plan_request request = on_nodes(1, replicas);
+        request.space.micro_batch = {1, 1};
+        const std::int64_t high = low + wide;
+        request.effective_batch = {low, high};
+        const auto limits = limits_of(request, 10_GB, memory_of_replicas{});
+        REQUIRE(limits);
+        CAPTURE(replicas);
+        CAPTURE(low);
+        CAPTURE(high);
+        const bool has_plan = high / replicas * replicas >= low;
+        REQUIRE(static_cast<bool>(limits->best) == has_plan);
+        if (has_plan) continue;
+        const std::int64_t more = (high / replicas + 1) * replicas;
+        const std::int64_t less = low / replicas * replicas;
+        const auto found = [&](plan_limit limit) {
+          const lifted_limit* const there = limits->find(limit);
+          return there == nullptr ? 0 : there->plan.batch.effective_batch();
+        };
+        CHECK(found(plan_limit::larger_batch) == (more <= 16 * high ? more : 0));
+        CHECK(found(plan_limit::smaller_batch) == less);
+      }
+}
+
+TEST_CASE("families and their micro-batches come by what none of their plans is below") {
+  dice roll{std::mt19937_64(8)};
+  int families = 0;
+  for (int round = 0; round < 20; ++round) {
+    plan_request request = on_nodes(roll.from(1, 2), 4);
+    request.efficiency = catalog::ampere;
+    request.effective_batch = {roll.from(1, 16), 16};
+    request.space = {.gpus = range<std::int64_t>{1, 8},
+                     .tensor_parallel = range<std::int64_t>{1, 4},
+                     .pipeline_parallel = range<std::int64_t>{1, 3},
+                     .recompute = roll.coin(),
+                     .sequence_parallel = roll.coin(),
+                     .micro_batch = {1, roll.from(1, 16)}};
+    request.goal = static_cast<plan_goal>(roll.from(0, 2));
+    request.evaluates_all = roll.one_in(4);
+    const detail::plan_domain domain(request);
+    const roofline_times times{};
+    const detail::plan_tables<roofline_times> tables(domain, times);
+    const bool prunes = request.goal != plan_goal::least_memory && !request.evaluates_all;
+    CHECK(tables.prunes() == prunes);
+    CHECK(tables.has_layouts());
+    CHECK(!tables.has_too_many());
+    double before = 0;
+    std::int64_t bounds = 0;
+    for (const detail::plan_family& family : tables) {
+      ++families;
+      CHECK(family.bound >= before);
+      before = family.bound;
+      REQUIRE(tables.bounds_of(family) != nullptr);
+      double last = family.bound;
+      std::vector<std::int64_t> micro_batches;
+      for (int at = 0; at < family.bounds; ++at) {
+        const detail::micro_batch_bound& one = tables.bounds_of(family)[at];
+        CHECK((at == 0 ? one.bound == last : one.bound >= last));
+        CHECK((one.bound > 0) == prunes);
+        last = one.bound;
+        micro_batches.push_back(one.micro_batch);
+        // Little less than a step of one replica on one stage, of as many GPUs as there are.
+        training_setup setup = domain.setup_of(family);
+        const std::int64_t ranks = family.tensor * family.context;
+        const roofline_time time{
+            .setup = setup, .on = request.on, .efficiency = request.efficiency};
+        const double of_sample = time.step({one.micro_batch, 1, 1}).value() *
+                                 static_cast<double>(ranks) / static_cast<double>(one.micro_batch);
+        const double each = request.goal == plan_goal::least_money
+                                ? of_sample
+                                : of_sample / static_cast<double>(domain.most_gpus());
+        if (!prunes) continue;
+        CHECK(one.bound <= each);
+        CHECK(one.bound >= 0.25 * each);
+      }
+      std::sort(micro_batches.begin(), micro_batches.end());
+      CHECK(std::adjacent_find(micro_batches.begin(), micro_batches.end()) == micro_batches.end());
+      CHECK(micro_batches.front() >= 1);
+      CHECK(micro_batches.back() <= request.space.micro_batch.high());
+      bounds += family.bounds;
+    }
+    CHECK(bounds <= tables.plans());
+    // Worked out one by one they are as many.
+    request.evaluates_all = true;
+    const auto all = plan_training(request, 1e6 * 1_GB, stepped_memory_of{}, 1);
+    REQUIRE(all);
+    CHECK(all->evaluated == tables.plans());
+    CHECK(all->excluded == 0);
+  }
+  CHECK(families > 100);
 }

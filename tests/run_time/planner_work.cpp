@@ -252,3 +252,46 @@ TEST_CASE("one family of more layouts than there is room for has the best plan o
   CHECK(found->best().per_sample().value() == least);
   CHECK(found->evaluated + found->excluded == plans);
 }
+
+namespace {
+
+// Too much from a fifth sample on; counts how often that is asked.
+struct memory_of_four {
+  std::int64_t* floors = nullptr;
+
+  affine_memory operator()(const training_setup&) const { return {.per_sample = 10_GB}; }
+  bytes at_least(const training_setup&, const batch_plan& plan) const {
+    ++*floors;
+    return 10_GB * plan.micro_batch;
+  }
+};
+
+}  // namespace
+
+// 12 heads are divided by 1, 2 and 4 ranks, with and without ZeRO-1, in three modes. Of each layout
+// the least micro-batch is looked at, those that fit, the first that does not, and by halves where
+// that begins; twice, as the best 16 come first.
+TEST_CASE("larger micro-batches than one that is too large are not looked at") {
+  const std::int64_t layouts = 3 * 2 * 3;
+  for (const plan_goal goal : {plan_goal::least_memory, plan_goal::least_time}) {
+    plan_request asked = question(catalog::gpt2, catalog::megatron_lm, 8);
+    asked.setup.sequence_length = 1024;
+    asked.effective_batch = {512, 1024};
+    asked.space = {.tensor_parallel = range<std::int64_t>{1, 8},
+                   .zero_stage = range<std::int64_t>{0, 1},
+                   .recompute = true,
+                   .micro_batch = {1, 64}};
+    asked.goal = goal;
+    std::int64_t floors = 0;
+    const auto found = plan_training(asked, 49_GB, memory_of_four{&floors}, 8);
+    REQUIRE(found);
+    CHECK(found->count == 8);
+    CHECK(found->best().batch.micro_batch == (goal == plan_goal::least_memory ? 1 : 4));
+    CHECK(floors <= 2 * layouts * (1 + 4 + 1 + 3));
+    // Of several numbers of GPUs each is looked at.
+    asked.space.gpus = range<std::int64_t>{4, 8};
+    const auto on_any = plan_training(asked, 49_GB, memory_of_four{&floors}, 8);
+    REQUIRE(on_any);
+    for (const training_plan& plan : *on_any) CHECK(plan.batch.micro_batch <= 4);
+  }
+}

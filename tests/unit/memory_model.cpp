@@ -121,6 +121,8 @@ TEST_CASE("head-room keeps a share of the memory free") {
   STATIC_CHECK(keep_free(conservative, 100_GB).size() == 70_GB);
   STATIC_CHECK(keep_free(aggressive, 100_GB).size() == 100_GB);
   STATIC_CHECK(keep_free({.share = 0.5}, 24_GB).size() == 12_GB);
+  STATIC_CHECK(keep_free({.share = 1}, 24_GB).size() == bytes{});
+  STATIC_CHECK(keep_free({}, 24_GB).size() == 24_GB);
 }
 
 TEST_CASE("savings touch the part that they are about") {
@@ -129,6 +131,7 @@ TEST_CASE("savings touch the part that they are about") {
   STATIC_CHECK(with(groot, mixed_precision(0.25)).fixed == 7_GB);
   STATIC_CHECK(with(with(groot, checkpointing(0.5)), mixed_precision(0.5)).per_sample == 0.3_GB);
   STATIC_CHECK(with(groot, {.fixed = 1, .per_sample = 1}) == affine_memory{});
+  STATIC_CHECK(with(groot, {}) == groot);
 }
 
 #ifndef GPUPLAN_TEST_AT_COMPILE_TIME

@@ -1,0 +1,134 @@
+// Searches in steps, each a constant expression of its own, find what one search of all finds. The
+// spaces are small: a step is compiled again for each question about memory.
+
+#include "check.hpp"
+
+#include <gpuplan/catalog/device_efficiencies.hpp>
+#include <gpuplan/catalog/frameworks.hpp>
+#include <gpuplan/catalog/gpus.hpp>
+#include <gpuplan/memory_model.hpp>
+#include <gpuplan/planner.hpp>
+#include <gpuplan/planner/chunks.hpp>
+
+#include <cstdint>
+#include <span>
+
+using namespace gpuplan;
+
+namespace {
+
+// What a rank holds, and some of each sample; to be asked for in chunks, or at once.
+struct asked_memory {
+  double fixed = 0;
+  double per_sample = 0;
+
+  constexpr bytes required(const batch_plan& plan) const {
+    return bytes::from_value(fixed + per_sample * static_cast<double>(plan.micro_batch));
+  }
+  template <const asked_memory& Model, batch_plan Plan>
+  static constexpr bytes required_in_chunks() {
+    return Model.required(Plan);
+  }
+};
+// Twice as much on GPUs of 40 GB.
+template <int PerSampleGB>
+struct asked_memory_of {
+  double times = 1;
+
+  constexpr asked_memory_of on(const gpu_spec& gpu) const {
+    return {usable_memory(gpu) < 50_GB ? 2.0 : 1.0};
+  }
+  constexpr asked_memory operator()(const training_setup& setup) const {
+    const auto held = static_cast<double>(parameters(setup.model, setup.parallelism, {}).total());
+    const double kept = setup.recompute == recompute_mode::full ? 0.5 : 1;
+    return {.fixed = times * held * (18 - 12 * setup.parallelism.zero_stage),
+            .per_sample = times * kept * PerSampleGB * 1e9};
+  }
+};
+constexpr auto small_memory = [] { return asked_memory_of<1>{}; };
+constexpr auto large_memory = [] { return asked_memory_of<30>{}; };
+
+constexpr cluster_choice others[] = {
+    {{.gpu = catalog::a100_pcie_40gb,
+      .gpus_per_node = 1,
+      .price_per_gpu = dated_price{1_usd_per_hour, "2026-01-01", "a test"}},
+     catalog::ampere}};
+
+constexpr auto on_one = [] {
+  plan_request asked;
+  asked.setup = {.model = {.num_hidden_layers = 4,
+                           .hidden_size = 1024,
+                           .intermediate_size = 4096,
+                           .num_attention_heads = 16,
+                           .vocab_size = 32000,
+                           .norm = norm_kind::layer_norm,
+                           .norm_bias = true,
+                           .position_rows = 1024},
+                 .sequence_length = 1024,
+                 .precision = bf16_megatron,
+                 .framework = catalog::megatron_core};
+  asked.on = {.gpu = catalog::a100_sxm4_80gb,
+              .gpus_per_node = 1,
+              .price_per_gpu = dated_price{5_usd_per_hour, "2026-01-01", "a test"}};
+  asked.efficiency = catalog::ampere;
+  asked.effective_batch = 8;
+  asked.space.micro_batch = {2, 4};
+  return asked;
+};
+constexpr auto of_two_clusters = [] {
+  plan_request asked = on_one();
+  asked.others = others;
+  asked.goal = plan_goal::least_money;
+  asked.space = {.tensor_parallel = range<std::int64_t>{1, 2}, .micro_batch = {1, 2}};
+  return asked;
+};
+
+constexpr bool is_same(const training_plan& a, const training_plan& b) {
+  return a.gpus == b.gpus && a.cluster == b.cluster && a.layout == b.layout &&
+         a.recompute == b.recompute && a.batch == b.batch && a.required == b.required &&
+         a.step == b.step;
+}
+constexpr bool is_same(const result<plan_answer>& a, const result<plan_answer>& b) {
+  if (!a || !b || a->count != b->count) return false;
+  for (int at = 0; at < a->count; ++at)
+    if (!is_same(a->plans[at], b->plans[at])) return false;
+  return a->evaluated + a->excluded == b->evaluated + b->excluded;
+}
+
+}  // namespace
+
+TEST_CASE("the best plans of a search in steps are those of one of all") {
+  CONSTEXPR auto fastest = plan_training(on_one, large_memory);
+  STATIC_CHECK(is_same(fastest, plan_training(on_one(), large_memory(), 1)));
+  STATIC_CHECK(fastest->best().batch.micro_batch == 2);  // four samples are too many
+}
+
+TEST_CASE("a search in steps looks at every cluster, in the memory of its GPUs") {
+  CONSTEXPR auto cheapest = plan_training(of_two_clusters, small_memory);
+  STATIC_CHECK(is_same(cheapest, plan_training(of_two_clusters(), small_memory(), 1)));
+  STATIC_CHECK(cheapest->best().cluster == 1);
+}
+
+namespace {
+
+constexpr training_setup another[] = {{}};
+constexpr auto of_setups = [] {
+  plan_request asked = on_one();
+  asked.setups = another;
+  return asked;
+};
+constexpr auto of_nothing = [] {
+  plan_request asked = on_one();
+  asked.effective_batch = 0;
+  return asked;
+};
+
+}  // namespace
+
+TEST_CASE("what a search in steps does not take is refused before it") {
+  STATIC_CHECK(plan_training(of_setups, small_memory).why() ==
+               failure(errc::out_of_bounds, named_fact{fact::at_most, 0}).about(fact::setups));
+  STATIC_CHECK(plan_training(of_nothing, small_memory).why().code == errc::not_positive);
+  STATIC_CHECK(plan_training<0>(on_one, small_memory).why()[fact::plans] == 0);
+  STATIC_CHECK(plan_training<9>(on_one, small_memory).why()[fact::at_most] == 8);
+}
