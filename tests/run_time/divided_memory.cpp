@@ -340,6 +340,91 @@ TEST_CASE("what is at least needed rises with a batch's samples as what is neede
   }
 }
 
+// Korthikanti et al. 2022, equations 1 to 5 and section 4.2.3, of a kernel that keeps no scores and
+// without the masks of dropout: of a token and layer 8 h + 24 h / t bytes, all of it shared by
+// ranks with sequence parallelism; the input's 2 h where it is computed again, and one such layer
+// whole. A first stage has L layers on their way, and interleaved (p - 1) / (p v) more.
+TEST_CASE("of a sample at least what is published of layers is kept") {
+  const transformer_memory_of memory_of{.fragmentation = 0};
+  int compared = 0;
+  for (const std::int64_t ranks : {1, 2, 4})
+    for (const bool along : {false, true})
+      for (const std::int64_t stages : {1, 2, 4})
+        for (const std::int64_t chunks : {1, 2})
+          for (const std::int64_t context : {1, 2})
+            for (const bool is_again : {false, true}) {
+              training_setup setup{.model = catalog::gpt2,
+                                   .sequence_length = 1024,
+                                   .precision = bf16_megatron,
+                                   .attention = attention_kernel::flash,
+                                   .framework = catalog::megatron_core};
+              setup.model.num_hidden_layers = 16;
+              setup.model.vocab_size = 40'000;
+              setup.parallelism = {.tensor_parallel = ranks,
+                                   .pipeline_parallel = stages,
+                                   .virtual_pipeline = chunks,
+                                   .context_parallel = context,
+                                   .sequence_parallel = along};
+              if (is_again) setup.recompute = recompute_mode::full;
+              const double tokens = 1024.0 / static_cast<double>(context);
+              const auto ways = static_cast<double>(ranks);
+              const double width = 768;
+              const double whole = (along ? 32 / ways : 8 + 24 / ways) * tokens * width;
+              const double input = 2 * tokens * width / (along ? ways : 1);
+              const double logits = stages == 1 ? 2 * tokens * 40'000 / ways : 0;
+              const auto p = static_cast<double>(stages);
+              const double more = chunks > 1 ? (p - 1) / (p * static_cast<double>(chunks)) : 0;
+              const double layers = 16 * (1 + more);
+              const double kept =
+                  is_again ? layers * input + std::max(whole, logits) : layers * whole + logits;
+              const auto floor = [&](std::int64_t samples) {
+                const batch_plan plan{samples, 4, 4 * stages};
+                return memory_of.at_least(setup, plan).value();
+              };
+              if (!validate(memory_of(setup))) continue;
+              CAPTURE(named(setup));
+              CAPTURE(along);
+              CHECK(floor(65) - floor(64) == doctest::Approx(kept).epsilon(1e-9));
+              ++compared;
+            }
+  CHECK(compared > 50);
+}
+
+// In bytes of a parameter: weights 2, gradients 4 in fp32, else 2; masters and moments 12, which
+// ZeRO-1 shares. At the step such gradients are copied to fp32.
+TEST_CASE("at least weights, gradients and a rank's share of the states are needed") {
+  const transformer_memory_of memory_of{.fragmentation = 0};
+  training_setup setup{.model = catalog::gpt2,
+                       .sequence_length = 64,
+                       .precision = bf16_megatron,
+                       .attention = attention_kernel::flash,
+                       .framework = catalog::megatron_core};
+  setup.optimizer.loop = optimizer_loop::fused;
+  const auto floor = [&](std::int64_t replicas) {
+    REQUIRE(validate(memory_of(setup)).why() == failure());
+    const batch_plan plan{1, replicas, 1};
+    const bytes beside = needs_of(setup, plan, memory_of.channels).total();
+    return (memory_of.at_least(setup, plan) - beside).value();
+  };
+  const auto held = static_cast<double>(parameters(setup.model).total());
+  // 12 layers of 32 h bytes a token, and logits.
+  const double kept = 64.0 * (12 * 32 * 768 + 2 * static_cast<double>(setup.model.vocab_size));
+  const auto is = [&](double found, double bytes_each, double beside) {
+    CHECK(found == doctest::Approx(held * bytes_each + beside).epsilon(1e-12));
+  };
+  is(floor(1), 18, kept);
+  is(floor(4), 18, kept);
+  setup.parallelism.zero_stage = 1;
+  is(floor(1), 18, kept);
+  is(floor(2), 12, kept);
+  is(floor(8), 7.5, kept);
+  setup.parallelism.zero_stage = 0;
+  setup.precision = bf16_master;
+  is(floor(1), 16 + 4, 0);
+  setup.parallelism.zero_stage = 1;
+  is(floor(4), 7 + 1, 0);
+}
+
 TEST_CASE("of few tokens at least the weights and their states are needed, and little more") {
   const transformer_memory_of memory_of{.fragmentation = 0};
   for (training_setup setup : megatron_layouts()) {
@@ -503,6 +588,43 @@ TEST_CASE("no stage is fuller") {
   CHECK(valid > 150);
   CHECK(pipelines > 40);
   CHECK(mixtures > 20);
+}
+
+TEST_CASE("of stages that are alike the first is looked at, and the ends") {
+  training_setup setup{.model = catalog::gpt2,
+                       .sequence_length = 64,
+                       .precision = bf16_megatron,
+                       .framework = catalog::megatron_transformer_engine};
+  setup.model.num_hidden_layers = 16;
+  setup.parallelism.pipeline_parallel = 8;
+  const auto looked_at = [&] {
+    std::vector<std::int64_t> stages;
+    for (std::int64_t stage = 0; stage < 8; ++stage)
+      if (detail::may_be_fullest(setup, stage)) stages.push_back(stage);
+    return stages;
+  };
+  using stages = std::vector<std::int64_t>;
+  CHECK(looked_at() == stages{0, 1, 7});
+  setup.parallelism.virtual_pipeline = 2;
+  CHECK(looked_at() == stages{0, 1, 7});
+  setup.parallelism.virtual_pipeline = 1;
+  setup.parallelism.schedule = pipeline_schedule::zero_bubble;
+  CHECK(looked_at() == stages{0, 1, 6, 7});
+  setup.parallelism.schedule = pipeline_schedule::one_f_one_b;
+  pipeline_split& split = setup.parallelism.split;
+  for (const int layers : {2, 2, 1, 3, 1, 3, 2, 2})
+    split.listed.layers[split.listed.count++] = static_cast<std::uint8_t>(layers);
+  CHECK(looked_at() == stages{0, 1, 2, 3, 7});
+  split = {};
+  // Two layers each: of 3 without experts the last is the second stage's first.
+  setup.model.moe = {.num_experts = 4, .num_experts_per_tok = 2, .moe_intermediate_size = 64};
+  CHECK(looked_at() == stages{0, 1, 7});
+  setup.model.moe.first_k_dense_layers = 3;
+  CHECK(looked_at() == stages{0, 1, 2, 7});
+  setup.model.moe.first_k_dense_layers = 4;
+  CHECK(looked_at() == stages{0, 1, 2, 7});
+  setup.model.moe.first_k_dense_layers = 5;
+  CHECK(looked_at() == stages{0, 1, 2, 3, 7});
 }
 
 namespace {

@@ -182,6 +182,199 @@ TEST_CASE("few layers and micro-batches stand for many, whatever differs between
   CHECK(compared > 150);
 }
 
+namespace {
+
+bool has_unlike_layers(const transformer& model) {
+  return model.sliding_window != 0 || model.no_rope_layer_interval > 1 ||
+         model.num_decoder_layers != 0 ||
+         (model.moe.num_experts != 0 &&
+          (model.moe.moe_layer_step > 1 || model.moe.first_k_dense_layers != 0));
+}
+// Whether few layers are as all: at every moment as much, and at the peak of the same parts. Of
+// layers between the ends those that are not replayed are not told, and have no more than those.
+bool are_like_all(const training_setup& setup, const batch_plan& plan) {
+  const step_peaks told = peaks_of(setup, plan);
+  const std::int64_t layers = setup.model.num_hidden_layers;
+  const step_peaks whole = detail::replayed_peaks(setup, plan, layers, {}).by_moment();
+  const auto at = [](const step_peaks& of, step_moment moment) {
+    return of.at[static_cast<int>(moment)].total;
+  };
+  for (int one = 0; one < step_moments; ++one) {
+    const auto moment = static_cast<step_moment>(one);
+    if (moment == step_moment::middle_layer && at(told, moment) < at(whole, moment)) {
+      if (at(whole, moment) >
+          std::max(at(whole, step_moment::last_layer), at(whole, step_moment::first_layer)))
+        return false;
+    } else if (at(told, moment) != at(whole, moment)) {
+      return false;
+    }
+  }
+  return told.peak() == whole.peak();
+}
+
+}  // namespace
+
+// Of models whose layers differ all, of others a sample; some steps are recomputed or shared.
+TEST_CASE("few layers stand for many of every code's models") {
+  int at = 0;
+  int compared = 0;
+  int unlike = 0;
+  for (const catalog::published_model& model : catalog::models) {
+    if (!model.has_shape) continue;
+    const bool differs = has_unlike_layers(*model.shape);
+    for (const framework* by : catalog::all_frameworks) {
+      if (++at % (differs ? 3 : 31) != 0) continue;
+      training_setup setup{
+          .model = *model.shape, .sequence_length = 64, .precision = bf16_mixed, .framework = *by};
+      if (by->engine.is == &engine_classes::megatron) setup.precision = bf16_megatron;
+      if (by->engine.is == &engine_classes::fsdp2) setup.parallelism.zero_stage = 3;
+      if (by->engine.is == &engine_classes::ddp && at % 2 == 0) {
+        setup.framework.engine.is = &engine_classes::fsdp2;
+        setup.parallelism.zero_stage = 2 + at / 2 % 2;
+      }
+      if (at / 3 % 4 == 0) setup.recompute = recompute_mode::full;
+      if (at / 3 % 5 == 0) setup.recompute_layers = 2;
+      if (at / 3 % 5 == 1) setup.trains = {.what = training::last_layers, .last_layers = 2};
+      transformer& of = setup.model;
+      const std::int64_t layers = 5 + at % 12;
+      if (of.num_decoder_layers != 0) of.num_decoder_layers = layers + at / 12 % 2;
+      of.num_hidden_layers = layers;
+      const batch_plan plan{1 + at % 2, at / 3 % 3 == 0 ? 1 : 4, 1 + at / 3 % 2};
+      if (!validate(transformer_memory{setup}) || !validate(transformer_memory{setup}, plan))
+        continue;
+      CAPTURE(std::string(model.id));
+      CAPTURE(std::string(by->name));
+      CAPTURE(at);
+      CHECK(are_like_all(setup, plan));
+      ++compared;
+      unlike += differs;
+    }
+  }
+  MESSAGE(compared, " steps, ", unlike, " of layers that differ");
+  CHECK(compared > 120);
+  CHECK(unlike > 60);
+}
+
+// The first and the last, where weights are gathered or gradients sent one between, each kind of
+// layer once more where they differ, and as many as the others leave of a period.
+TEST_CASE("as many layers are replayed as differ") {
+  const auto replayed_of = [](const training_setup& setup, std::int64_t ranks) {
+    return detail::repeated_layers(setup, {1, ranks, 1});
+  };
+  training_setup of_100 = llama;
+  of_100.model.num_hidden_layers = 100;
+  const auto is = [](const detail::repetition& of, std::int64_t fewer, std::int64_t period) {
+    return of.fewer == fewer && of.period == period && of.fewer + of.period * of.steps == 100;
+  };
+  CHECK(is(replayed_of(of_100, 1), 2, 1));
+  CHECK(is(replayed_of(of_100, 2), 3, 1));
+  training_setup gathered = of_100;
+  gathered.framework.engine.is = &engine_classes::fsdp2;
+  gathered.parallelism.zero_stage = 3;
+  CHECK(is(replayed_of(gathered, 1), 3, 1));
+  CHECK(is(replayed_of(gathered, 2), 3, 1));
+  // Of four kinds in turns: 100 layers are 12, and 22 times four.
+  training_setup windowed = of_100;
+  windowed.model.sliding_window = 16;
+  windowed.model.global_layer_step = 4;
+  CHECK(is(replayed_of(windowed, 1), 12, 4));
+  CHECK(is(replayed_of(windowed, 2), 16, 4));
+  // Of six 18 and 4 that are left.
+  windowed.model.global_layer_step = 6;
+  CHECK(is(replayed_of(windowed, 1), 22, 6));
+  windowed.model.global_layer_step = 1;
+  CHECK(is(replayed_of(windowed, 1), 2, 1));
+  // A window each 2 layers, positions each 3: in turns after 6; alike after 2.
+  windowed.model.global_layer_step = 2;
+  windowed.model.no_rope_layer_interval = 3;
+  CHECK(is(replayed_of(windowed, 1), 22, 6));
+  windowed.model.no_rope_layer_interval = 2;
+  CHECK(is(replayed_of(windowed, 1), 6, 2));
+  training_setup experts = of_100;
+  experts.model.moe = {.num_experts = 4, .first_k_dense_layers = 3};
+  CHECK(is(replayed_of(experts, 1), 5, 1));
+  experts.model.moe.moe_layer_step = 2;
+  CHECK(is(replayed_of(experts, 1), 10, 2));  // 3 and 6, and one that is left
+  training_setup again = of_100;
+  again.recompute_layers = 7;
+  CHECK(is(replayed_of(again, 1), 9, 1));
+  again = of_100;
+  again.recompute = recompute_mode::full;
+  again.recompute_period = 2;
+  CHECK(is(replayed_of(again, 1), 6, 2));
+  again.recompute = recompute_mode::none;
+  CHECK(is(replayed_of(again, 1), 2, 1));
+  training_setup last = of_100;
+  last.trains = {.what = training::last_layers, .last_layers = 6};
+  CHECK(is(replayed_of(last, 1), 8, 1));
+  // All: of matrices one by one, of several texts, of stages.
+  training_setup all = of_100;
+  all.optimizer.kind = optimizer_kind::muon;
+  CHECK(is(replayed_of(all, 1), 100, 1));
+  all.optimizer.kind = optimizer_kind::adafactor;
+  CHECK(is(replayed_of(all, 1), 100, 1));
+  all = of_100;
+  all.encodings = 2;
+  CHECK(is(replayed_of(all, 1), 100, 1));
+  all = of_100;
+  all.parallelism.pipeline_parallel = 2;
+  CHECK(is(replayed_of(all, 1), 100, 1));
+  // ZeroRedundancyOptimizer's ranks have whole parameters' states; of one rank there is no sharing.
+  all = of_100;
+  all.parallelism.zero_stage = 1;
+  CHECK(is(replayed_of(all, 2), 100, 1));
+  CHECK(is(replayed_of(all, 1), 2, 1));
+  all.framework.engine.is = &engine_classes::deepspeed;
+  CHECK(is(replayed_of(all, 1), 100, 1));
+  // T5's first layers gather gradients of all others' biases, where they are computed again.
+  training_setup t5 = gpt;
+  t5.framework = catalog::hugging_face_t5;
+  t5.model = catalog::t5_small;
+  t5.model.num_hidden_layers = t5.model.num_decoder_layers = 100;
+  CHECK(is(replayed_of(t5, 1), 2, 1));
+  t5.recompute = recompute_mode::full;
+  CHECK(is(replayed_of(t5, 1), 100, 1));
+  t5.recompute = recompute_mode::none;
+  t5.framework.engine.is = &engine_classes::fsdp2;
+  CHECK(is(replayed_of(t5, 1), 100, 1));
+}
+
+// Without stages: the first, one between and the last. With them: those on their way at a stage,
+// and two; a period of turns for each chunk. What each adds goes on.
+TEST_CASE("as many micro-batches are replayed as differ") {
+  const auto is = [](const training_setup& setup,
+                     std::int64_t all,
+                     std::int64_t fewer,
+                     std::int64_t period,
+                     std::int64_t steps) {
+    const detail::repetition of = detail::repeated_micro_batches(setup, {1, 1, all});
+    return of.fewer == fewer && of.period == period && of.steps == steps;
+  };
+  for (const std::int64_t few : {1, 2, 3}) CHECK(is(llama, few, few, 1, 0));
+  CHECK(is(llama, 50, 3, 1, 0));
+  training_setup scored = llama;
+  scored.objective = training_objective::group_relative;
+  CHECK(is(scored, 3, 3, 1, 0));
+  CHECK(is(scored, 50, 3, 1, 47));
+  for (const std::int64_t stage : {0, 1, 2, 3}) {
+    training_setup staged = megatron(1, 4, stage);
+    const std::int64_t apart = 4 - stage + 2;
+    for (const std::int64_t few : {std::int64_t{1}, apart, apart + 1})
+      CHECK(is(staged, few, few, 1, 0));
+    CHECK(is(staged, 50, apart, 1, stage == 3 ? 50 - apart : 0));
+    staged.parallelism.virtual_pipeline = 2;
+    CHECK(is(staged, 16, 16, 4, 0));
+    CHECK(is(staged, 48, 12, 4, stage == 3 ? 9 : 0));
+  }
+  // By torchtitan's, each adds; GPipe's has one, and as many as there are stages at least.
+  training_setup titan = megatron(1, 4, 1);
+  titan.framework = catalog::torchtitan;
+  CHECK(is(titan, 50, 5, 1, 45));
+  titan.parallelism.schedule = pipeline_schedule::gpipe;
+  const std::int64_t least = micro_batches_of(titan.framework.layers(), titan.parallelism).least;
+  CHECK(is(titan, 50, std::max(std::int64_t{3}, least), 1, 50 - std::max(std::int64_t{3}, least)));
+}
+
 TEST_CASE("memory never falls as batch, sequence or layers grow") {
   for (const named_setup& one : setups()) {
     CAPTURE(one.name);
@@ -242,6 +435,39 @@ struct kinked {
 
 }  // namespace
 
+TEST_CASE("lines go through their points, straight between them, and on as the last two go") {
+  dice roll{std::mt19937_64(7)};
+  for (int count = 1; count <= detail::rising_lines::most_points; ++count)
+    for (int round = 0; round < 20; ++round) {
+      // Of one point in four less is told than of the one before: lines fall nowhere.
+      std::vector<std::pair<std::int64_t, std::int64_t>> points;
+      detail::rising_lines lines;
+      for (int at = 0; at < count; ++at) {
+        const bool is_first = points.empty();
+        const std::int64_t from = is_first ? 1 : points.back().first + roll.from(1, 9);
+        const std::int64_t before = is_first ? roll.from(1, 1'000'000) : points.back().second;
+        const std::int64_t told = roll.one_in(4) ? before / 2 : before + roll.from(0, 1'000'000);
+        lines.add({from, told});
+        points.emplace_back(from, is_first ? told : std::max(before, told));
+      }
+      for (const auto& [from, is] : points)
+        CHECK(lines.at(static_cast<double>(from)) == static_cast<double>(is));
+      // Of one alone the line goes through nothing for no sample.
+      if (count == 1) points.insert(points.begin(), {0, 0});
+      for (std::int64_t twice = 2; twice <= 2 * points.back().first + 40; ++twice) {
+        std::size_t high = 1;
+        while (high + 1 < points.size() && 2 * points[high].first < twice) ++high;
+        const auto [from, low] = points[high - 1];
+        const auto [to, top] = points[high];
+        const double there = static_cast<double>(twice) / 2;
+        const double expected = static_cast<double>(low) + static_cast<double>(top - low) *
+                                                               (there - static_cast<double>(from)) /
+                                                               static_cast<double>(to - from);
+        CHECK(lines.at(there) == doctest::Approx(expected).epsilon(1e-12));
+      }
+    }
+}
+
 TEST_CASE("lines are found where there are one, two or more of them, by few questions") {
   dice roll{std::mt19937_64(5)};
   for (int round = 0; round < 3000; ++round) {
@@ -268,6 +494,40 @@ TEST_CASE("lines are found where there are one, two or more of them, by few ques
     // One line in full, others within what a profile is known to be off.
     CHECK(worst <= (count == 1 ? 1e-12 : 0x1p-9));
     CHECK(found.at(static_cast<double>(last)) == static_cast<double>(memory.at(last)));
+  }
+}
+
+TEST_CASE("one line is asked for at powers of two up to 64, at its end, and once between each") {
+  for (const std::int64_t last :
+       {4, 5, 7, 8, 12, 63, 64, 65, 66, 70, 255, 256, 300, 5000, 100'000}) {
+    std::vector<std::int64_t> asked;
+    const auto line = [&](std::int64_t micro_batch) {
+      asked.push_back(micro_batch);
+      return 1000 + 10 * micro_batch;
+    };
+    static_cast<void>(detail::line_finder<decltype(line)>(line).find(last));
+    std::sort(asked.begin(), asked.end());
+    std::vector<std::int64_t> ends;
+    for (std::int64_t end = 1; end < last && end <= 64; end *= 2) ends.push_back(end);
+    ends.push_back(last);
+    CAPTURE(last);
+    std::size_t at = 0;
+    for (std::size_t end = 0; end < ends.size(); ++end) {
+      REQUIRE(at < asked.size());
+      CHECK(asked[at++] == ends[end]);
+      if (end + 1 == ends.size() || ends[end + 1] - ends[end] < 2) continue;
+      REQUIRE(at < asked.size());
+      const auto inside = static_cast<double>(asked[at++]);
+      const auto low = static_cast<double>(ends[end]);
+      const auto high = static_cast<double>(ends[end + 1]);
+      CHECK((inside > low && inside < high));
+      // Near the geometric mean where that is far from the ends, else in the middle.
+      if (high / low >= 4)
+        CHECK((inside <= std::sqrt(low * high) && 2 * inside > std::sqrt(low * high)));
+      else
+        CHECK(inside == std::floor((low + high) / 2));
+    }
+    CHECK(at == asked.size());
   }
 }
 
@@ -359,6 +619,44 @@ TEST_CASE("a profile of a pipeline's stage is what each number of micro-batches 
   CHECK(compared > 150);
 }
 
+TEST_CASE("a profile of torchtitan's stage is what each number of micro-batches takes, or above") {
+  int compared = 0;
+  for (const pipeline_schedule schedule :
+       {pipeline_schedule::one_f_one_b, pipeline_schedule::gpipe})
+    for (const std::int64_t stages : {2, 4})
+      for (std::int64_t stage = 0; stage < stages; ++stage) {
+        training_setup setup{
+            .model = small_llama(),
+            .sequence_length = 256,
+            .precision = bf16_mixed,
+            .parallelism = {.pipeline_parallel = stages, .schedule = schedule, .zero_stage = 2},
+            .place = {.stage = stage},
+            .framework = catalog::torchtitan};
+        setup.model.tied_embeddings = false;
+        setup.model.num_hidden_layers = 8;
+        REQUIRE(validate(transformer_memory{setup}).why() == failure());
+        const memory_profile profile(transformer_memory{setup}, 2);
+        CAPTURE(static_cast<int>(schedule));
+        CAPTURE(stages);
+        CAPTURE(stage);
+        for (std::int64_t count = 1; count <= 10; ++count) {
+          const batch_plan plan{2, 2, count};
+          if (!validate(transformer_memory{setup}, plan)) continue;
+          const step_peaks whole =
+              detail::replayed_peaks(setup, plan, setup.model.num_hidden_layers, {}).by_moment();
+          CHECK(peaks_of(setup, plan).peak() == whole.peak());
+          const double off =
+              profile.requested(plan).value() / static_cast<double>(whole.peak().total) - 1;
+          const bool is_full =
+              schedule == pipeline_schedule::gpipe ? count >= 3 : count >= stages - stage;
+          CHECK(off >= -1e-12);
+          CHECK(off <= (is_full ? 1e-12 : 0.03));
+          ++compared;
+        }
+      }
+  CHECK(compared > 80);
+}
+
 // Where they fill the pipeline; of fewer it is near.
 TEST_CASE("a profile of passes of weights is what each number of micro-batches takes") {
   int compared = 0;
@@ -395,12 +693,53 @@ TEST_CASE("a profile of passes of weights is what each number of micro-batches t
 }
 
 TEST_CASE("replicas' gradients in buckets are told for one, two and more micro-batches") {
-  const memory_profile profile(transformer_memory{with_zero(0, &engine_classes::ddp)}, 8);
-  for (std::int64_t count = 1; count <= 5; ++count) {
-    const batch_plan plan{1, 8, count};
-    const auto replayed = static_cast<double>(peak(with_zero(0, &engine_classes::ddp), plan));
-    CHECK(profile.requested(plan).value() == replayed);
+  for (const std::int64_t ranks : {1, 2, 8}) {
+    const training_setup setup = with_zero(0, &engine_classes::ddp);
+    const memory_profile profile(transformer_memory{setup}, ranks);
+    for (std::int64_t count = 1; count <= 5; ++count) {
+      const batch_plan plan{1, ranks, count};
+      CHECK(profile.requested(plan).value() == static_cast<double>(peak(setup, plan)));
+    }
   }
+}
+
+// Powers of two up to 64 are points of the lines.
+TEST_CASE("a profile of one stage is what every number of micro-batches takes, to the byte") {
+  std::vector<named_setup> all = setups();
+  for (const bool is_scored : {false, true}) {
+    training_setup scored = llama;
+    scored.objective =
+        is_scored ? training_objective::group_relative : training_objective::preference;
+    all.push_back({"scored completions", scored, 1});
+    all.push_back({"scored completions of two ranks", scored, 2});
+  }
+  for (const named_setup& one : all) {
+    if (one.setup.parallelism.pipeline_parallel > 1) continue;
+    CAPTURE(one.name);
+    REQUIRE(validate(transformer_memory{one.setup}).why() == failure());
+    const memory_profile profile(transformer_memory{one.setup}, one.data_parallel);
+    for (const std::int64_t batch : {1, 2, 16, 64})
+      for (const std::int64_t count : {1, 2, 3, 4, 5, 9}) {
+        const batch_plan plan{batch, one.data_parallel, count};
+        CAPTURE(batch);
+        CAPTURE(count);
+        const std::int64_t layers = one.setup.model.num_hidden_layers;
+        const memory_sum whole = detail::replayed_peaks(one.setup, plan, layers, {}).peak();
+        CHECK(profile.requested(plan).value() ==
+              doctest::Approx(static_cast<double>(whole.total)).epsilon(1e-13));
+      }
+  }
+}
+
+TEST_CASE("a profile is of one number of ranks, and of none says what it takes") {
+  const memory_profile profile(transformer_memory{with_zero(3, &engine_classes::fsdp2)}, 8);
+  CHECK(validate(profile, {1, 8, 1}));
+  CHECK(validate(profile, {1, 4, 1}).why() == failure(errc::out_of_bounds,
+                                                      named_fact{fact::data_parallel, 4},
+                                                      named_fact{fact::at_least, 8},
+                                                      named_fact{fact::at_most, 8}));
+  CHECK(validate(memory_profile(transformer_memory{gpt}), {1, 1, 1}));
+  CHECK(validate(memory_profile()).why() == failure(errc::not_positive));
 }
 
 TEST_CASE("a profile has beside its lines what the memory has beside tensors, and its share") {

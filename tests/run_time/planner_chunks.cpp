@@ -14,8 +14,11 @@
 #include <gpuplan/planner/chunks.hpp>
 #include <gpuplan/require.hpp>
 
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <vector>
 
 using namespace gpuplan;
 
@@ -104,28 +107,232 @@ TEST_CASE("more than 10,000 plans are searched with exact memory while compiling
   CHECK(answer.evaluated + answer.excluded == at_run_time->evaluated + at_run_time->excluded);
 }
 
+namespace {
+
+constexpr auto memory_by_parameters = [] { return by_parameters{}; };
+constexpr auto memory_too_large = [] { return too_large_for_any{}; };
+
+}  // namespace
+
 TEST_CASE("several plans and clusters are searched while compiling") {
-  constexpr auto answer = plan_training<3>(cheapest_of_two, [] { return by_parameters{}; });
+  constexpr auto answer = plan_training<3>(cheapest_of_two, memory_by_parameters);
   static_assert(answer && answer->count == 3);
   static_assert(answer->best().cluster == 1);
   const auto at_run_time = plan_training(cheapest_of_two(), by_parameters{}, 3);
   REQUIRE(at_run_time->count == 3);
-  for (int plan = 0; plan < 3; ++plan)
+  // The last step is the same at run time.
+  const auto last_step = plan_training<3>(cheapest_of_two, memory_by_parameters);
+  REQUIRE(last_step->count == 3);
+  for (int plan = 0; plan < 3; ++plan) {
     CHECK(same_plan(answer->plans[plan], at_run_time->plans[plan]));
+    CHECK(same_plan(answer->plans[plan], last_step->plans[plan]));
+  }
 }
 
 TEST_CASE("where nothing fits while compiling, the reason is the nearest plan's") {
-  constexpr auto too_large = plan_training(llama_on_32_h100, [] { return too_large_for_any{}; });
+  constexpr auto too_large = plan_training(llama_on_32_h100, memory_too_large);
   static_assert(too_large.why().code == errc::no_plan_in_memory);
+  CHECK(plan_training(llama_on_32_h100, memory_too_large).why() == too_large.why());
   const auto at_run_time = plan_training(llama_on_32_h100(), too_large_for_any{}, 1);
   CHECK(too_large.why()[fact::needed_MB] == at_run_time.why()[fact::needed_MB]);
+  CHECK(too_large.why()[fact::gpu_has_MB] == at_run_time.why()[fact::gpu_has_MB]);
 
-  constexpr auto too_slow = plan_training(in_a_second, [] { return by_parameters{}; });
+  constexpr auto too_slow = plan_training(in_a_second, memory_by_parameters);
   static_assert(too_slow.why().code == errc::no_plan_in_time);
+  CHECK(plan_training(in_a_second, memory_by_parameters).why() == too_slow.why());
   const auto in_any_memory = plan_training(in_a_second(), 1e9 * 1_GB, by_parameters{}, 1);
   CHECK(too_slow.why()[fact::minutes] == in_any_memory.why()[fact::minutes]);
   const auto also_too_slow = plan_training(in_a_second(), by_parameters{}, 1);
   CHECK(too_slow.why()[fact::minutes] <= also_too_slow.why()[fact::minutes]);
+}
+
+namespace {
+
+// What a rank holds, and samples in flight; more on GPUs of 40 GB. Asked for in chunks, or at once.
+struct asked_memory {
+  double fixed = 0;
+  double micro_batch = 0;
+  std::int64_t in_flight = 1;
+
+  constexpr bytes required(const batch_plan& plan) const {
+    const std::int64_t kept = plan.accumulation < in_flight ? plan.accumulation : in_flight;
+    return bytes::from_value(fixed + micro_batch * static_cast<double>(plan.micro_batch) *
+                                         static_cast<double>(kept));
+  }
+  template <const asked_memory& Model, batch_plan Plan>
+  static constexpr bytes required_in_chunks() {
+    return Model.required(Plan);
+  }
+};
+struct asked_memory_of {
+  double times = 1;
+
+  asked_memory_of on(const gpu_spec& gpu) const {
+    return {usable_memory(gpu) < 50_GB ? 1.5 * times : times};
+  }
+  asked_memory operator()(const training_setup& setup) const {
+    const auto held = static_cast<double>(parameters(setup.model, setup.parallelism, {}).total());
+    const double kept[] = {30, 20, 2};
+    return {.fixed = times * held * (18 - 3 * setup.parallelism.zero_stage),
+            .micro_batch = times * kept[static_cast<int>(setup.recompute)] * 512 * 256,
+            .in_flight = setup.parallelism.pipeline_parallel};
+  }
+};
+
+plan_request random_small_request(dice& roll, std::vector<cluster_choice>& others) {
+  plan_request asked;
+  transformer& model = asked.setup.model;
+  model = {.num_hidden_layers = roll.from(2, 6),
+           .hidden_size = 256,
+           .intermediate_size = 1024,
+           .num_attention_heads = 4,
+           .vocab_size = 1000,
+           .norm = norm_kind::layer_norm,
+           .norm_bias = true,
+           .position_rows = 512};
+  asked.setup.sequence_length = 512;
+  asked.setup.precision = bf16_megatron;
+  asked.setup.framework = catalog::megatron_core;
+  const auto rolled = [&](const gpu_spec& gpu) {
+    return cluster{
+        .gpu = gpu,
+        .nodes = roll.from(1, 2),
+        .gpus_per_node = roll.from(1, 4),
+        .between_nodes = 25_GBps,
+        .price_per_gpu = dated_price{
+            static_cast<double>(roll.from(1, 4)) * 1_usd_per_hour, "2026-01-01", "a test"}};
+  };
+  asked.on = rolled(catalog::a100_sxm4_80gb);
+  asked.efficiency = catalog::ampere;
+  others.clear();
+  if (roll.coin()) others.push_back({rolled(catalog::a100_pcie_40gb), catalog::ampere});
+  if (roll.one_in(3)) others.push_back({rolled(catalog::h100_sxm5_80gb), catalog::hopper});
+  asked.others = others;
+  asked.effective_batch = {roll.from(1, 8), 8};
+  if (!roll.one_in(4)) {
+    const std::int64_t least = roll.from(1, 3);
+    asked.space.tensor_parallel = range<std::int64_t>{least, roll.from(least, 6)};
+  }
+  if (roll.coin()) asked.space.pipeline_parallel = range<std::int64_t>{1, 2};
+  asked.space.micro_batch = {1, roll.from(1, 4)};
+  asked.space.recompute = roll.one_in(3);
+  asked.tensor_within_node = roll.coin();
+  asked.goal = static_cast<plan_goal>(roll.from(0, 2));
+  return asked;
+}
+
+struct search_in_steps {
+  detail::search_progress at{};
+  bool has_room = true;  // for its questions
+  int asked = 0;         // in all
+};
+// What the compiler does: a step, then the memory that it asked for.
+template <class MemoryOf>
+search_in_steps searched_in_steps(const plan_request& request,
+                                  const MemoryOf& memory_of,
+                                  int wanted) {
+  const detail::request_parts parts(request);
+  search_in_steps search;
+  for (detail::search_progress& at = search.at;;) {
+    at = detail::advanced(request, memory_of, wanted, at);
+    if (at.is_done) return search;
+    if (!at.asks) continue;
+    search.has_room = at.answered < detail::search_progress::most_questions;
+    if (!search.has_room) return search;
+    const plan_request here = parts[at.part];
+    const bytes needed = detail::memory_on(memory_of, here.on.gpu)(at.setup).required(at.plan);
+    // Nothing is asked twice.
+    for (int before = 0; before < at.answered; ++before)
+      CHECK(!at.questions[before].is_of(at.setup, at.plan));
+    at.questions[at.answered++] = {at.setup.parallelism, at.setup.recompute, at.plan, needed};
+    at.asks = false;
+    ++search.asked;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("the parts of a request are each cluster with each degree that it has") {
+  dice roll{std::mt19937_64(2)};
+  std::vector<cluster_choice> others;
+  for (int round = 0; round < 300; ++round) {
+    const plan_request request = random_small_request(roll, others);
+    const detail::request_parts parts(request);
+    std::int64_t part = 0;
+    for (std::size_t cluster = 0; cluster <= others.size(); ++cluster) {
+      const auto& on = cluster == 0 ? request.on : others[cluster - 1].on;
+      const std::int64_t most = request.tensor_within_node ? on.gpus_per_node : total_gpus(on);
+      const auto& degrees = request.space.tensor_parallel;
+      const std::int64_t low = degrees ? degrees->low() : 1;
+      const std::int64_t high = degrees ? degrees->high() : 1;
+      for (std::int64_t degree = low; degree <= high; ++degree) {
+        if (degree > low && degree > most) break;  // the first stands for none
+        CHECK(parts.cluster_of_part(part) == cluster);
+        const plan_request here = parts[part];
+        CHECK(here.on.gpus_per_node == on.gpus_per_node);
+        CHECK(here.on.gpu.name == on.gpu.name);
+        CHECK(here.others.empty());
+        CHECK(static_cast<bool>(here.space.tensor_parallel) == static_cast<bool>(degrees));
+        if (degrees) CHECK(here.space.tensor_parallel->low() == degree);
+        if (degrees) CHECK(here.space.tensor_parallel->high() == degree);
+        ++part;
+      }
+    }
+    CHECK(parts.count() == part);
+  }
+}
+
+TEST_CASE("a search in steps finds what one of all finds, in random spaces") {
+  dice roll{std::mt19937_64(3)};
+  std::vector<cluster_choice> others;
+  int found_any = 0;
+  int none = 0;
+  for (int round = 0; round < 400; ++round) {
+    const plan_request request = random_small_request(roll, others);
+    const asked_memory_of memory_of{std::exp2(static_cast<double>(roll.from(0, 13)))};
+    const int wanted = static_cast<int>(roll.from(1, 3));
+    const search_in_steps search = searched_in_steps(request, memory_of, wanted);
+    if (!search.has_room) continue;
+    const auto at_once = plan_training(request, memory_of, wanted);
+    const auto in_steps = search.at.found.answer();
+    CAPTURE(round);
+    if (at_once) {
+      ++found_any;
+      CHECK(!search.at.is_for_least_memory);
+      REQUIRE(in_steps);
+      REQUIRE(in_steps->count == at_once->count);
+      CHECK(in_steps->evaluated + in_steps->excluded == at_once->evaluated + at_once->excluded);
+      for (int plan = 0; plan < at_once->count; ++plan) {
+        const training_plan& there = in_steps->plans[plan];
+        const training_plan& here = at_once->plans[plan];
+        CHECK(there.required.value() ==
+              detail::memory_on(memory_of, cluster_of(request, there).gpu)(setup_of(request, there))
+                  .required(there.batch)
+                  .value());
+        // Of plans that are as good those of less tensor parallelism come first.
+        if (!same_plan(there, here)) {
+          CHECK(detail::goal_value(request, there) ==
+                doctest::Approx(detail::goal_value(request, here)).epsilon(1e-12));
+        }
+      }
+    } else if (at_once.why().code == errc::no_plan_in_memory) {
+      ++none;
+      // Of all plans in any memory the one that needs least.
+      CHECK(search.at.is_for_least_memory);
+      REQUIRE(in_steps);
+      plan_request least = request;
+      least.goal = plan_goal::least_memory;
+      const auto smallest = plan_training(least, 1e9 * 1_GB, memory_of, 1);
+      REQUIRE(smallest);
+      CHECK(in_steps->best().required == smallest->best().required);
+    } else {
+      CHECK(!in_steps);
+      CHECK(in_steps.why().code == at_once.why().code);
+    }
+  }
+  MESSAGE(found_any, " with plans, ", none, " without");
+  CHECK(found_any > 100);
+  CHECK(none > 30);
 }
 
 TEST_CASE("torchtitan's layouts never need less than is said before they are replayed") {

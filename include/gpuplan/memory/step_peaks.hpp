@@ -496,10 +496,12 @@ constexpr step_peaks with_pools_of_graphs(const training_setup& setup,
 /// The most that one step asks for at each of its moments. Where layers repeat, every layer
 /// allocates and frees the same, so that the peak of each place is a straight line of their number:
 /// two models of few layers are replayed, or the whole one where layers do not repeat.
-/// Micro-batches of a step likewise. Pools of CUDA graphs (`training_setup::graphs`) come on top,
-/// which `replay` and timelines do not have. Of 11,279 random shapes, settings and layouts without
-/// DeepSpeed and Megatron it is what the replay of all layers asks for, to the byte. Precondition:
-/// `validate` accepts `transformer_memory` of the setup, and it with the plan.
+/// Micro-batches of a step likewise. `middle_layer` then has the layers that were replayed, and is
+/// 0 where those are the first and the last: the others have no more than one of all these. Pools
+/// of CUDA graphs (`training_setup::graphs`) come on top, which `replay` and timelines do not have.
+/// Of 11,279 random shapes, settings and layouts without DeepSpeed and Megatron the peak is what
+/// the replay of all layers asks for, to the byte. Precondition: `validate` accepts
+/// `transformer_memory` of the setup, and it with the plan.
 [[nodiscard]] constexpr step_peaks peaks_of(const training_setup& setup,
                                             batch_plan plan,
                                             const eager::device_traits& device = {}) {
