@@ -153,6 +153,37 @@ TEST_CASE("no layout is below the floor that a planner takes for it") {
           }
 }
 
+// Of p ranks: p micro-batches of a stage (ZB1P), 2 p of a half of one (ZB-V), p + 1 of a stage and
+// 2 p + 1 of a half (DeepSeek-AI 2024, table 2). A layer keeps of a token inputs and results of two
+// norms, query, key, value and result, gate, up and their product. The last chunk has logits.
+TEST_CASE("at least as many are on their way as is published") {
+  struct row {
+    pipeline_schedule schedule{};
+    std::int64_t of_ranks = 1;
+    std::int64_t more = 0;
+  };
+  const double layer = 2.0 * (4 * 256 + 4 * 256 + 3 * 640);
+  const double logits = 2.0 * 1024;
+  const transformer_memory_of memory{.fragmentation = 0};
+  for (const row& one : {row{pipeline_schedule::zero_bubble, 1, 0},
+                         row{pipeline_schedule::zero_bubble_v, 2, 0},
+                         row{pipeline_schedule::dual_pipe, 1, 1},
+                         row{pipeline_schedule::dual_pipe_v, 2, 1}})
+    for (const bool by_engine : {false, true})
+      for (const std::int64_t ranks : {2, 4, 6}) {
+        const training_setup setup = setup_of(one.schedule, ranks, by_engine);
+        const auto floor = [&](std::int64_t samples) {
+          const batch_plan plan{
+              .micro_batch = samples, .data_parallel = 2, .accumulation = 2 * ranks};
+          return memory.at_least(setup, plan).value();
+        };
+        const auto ways = static_cast<double>(one.of_ranks * ranks + one.more);
+        const bool has_head = one.schedule != pipeline_schedule::zero_bubble;
+        CHECK(floor(65) - floor(64) ==
+              doctest::Approx(512 * (2 * layer * ways + (has_head ? logits : 0))));
+      }
+}
+
 TEST_CASE("nor where stages differ in their layers, or in their kinds") {
   int tried = 0;
   for (const std::int64_t ranks : {2, 4})

@@ -284,6 +284,12 @@ TEST_CASE("as many layers are replayed as differ") {
   CHECK(is(replayed_of(windowed, 1), 22, 6));
   windowed.model.global_layer_step = 1;
   CHECK(is(replayed_of(windowed, 1), 2, 1));
+  // Without windows nothing is in turns; one may be as short as one token.
+  windowed.model.global_layer_step = 4;
+  windowed.model.sliding_window = 0;
+  CHECK(is(replayed_of(windowed, 1), 2, 1));
+  windowed.model.sliding_window = 1;
+  CHECK(is(replayed_of(windowed, 1), 12, 4));
   // A window each 2 layers, positions each 3: in turns after 6; alike after 2.
   windowed.model.global_layer_step = 2;
   windowed.model.no_rope_layer_interval = 3;
@@ -550,6 +556,30 @@ TEST_CASE("where two lines meet is found by as few questions, wherever that is")
         }
         CHECK(worst <= 0x1p-13);
         CHECK(asked <= 20);
+      }
+}
+
+// The second line rises more, and they do not meet where the step is.
+TEST_CASE("lines go on behind a step up between them") {
+  for (const std::int64_t last : {100, 4096, 100'000})
+    for (const std::int64_t step : {5, 33, 65, 80, 99})
+      for (const std::int64_t higher : {1'000, 300'000, 100'000'000}) {
+        const auto memory = [&](std::int64_t batch) {
+          return batch <= step ? 1'000'000 + 10 * batch : 1'000'000 + higher + 11 * batch;
+        };
+        const detail::rising_lines found = detail::line_finder<decltype(memory)>(memory).find(last);
+        CAPTURE(last);
+        CAPTURE(step);
+        CAPTURE(higher);
+        for (std::int64_t end = 1; end < last && end <= 64; end *= 2)
+          CHECK(found.at(static_cast<double>(end)) == static_cast<double>(memory(end)));
+        CHECK(found.at(static_cast<double>(last)) == static_cast<double>(memory(last)));
+        // On both sides as they are, and where it was not looked for between.
+        for (std::int64_t at = 1; at <= last; at += 1 + at / 16) {
+          const double told = found.at(static_cast<double>(at));
+          CHECK(told >= static_cast<double>(1'000'000 + 10 * at) * (1 - 0x1p-13));
+          CHECK(told <= static_cast<double>(1'000'000 + higher + 11 * at) * (1 + 0x1p-13));
+        }
       }
 }
 

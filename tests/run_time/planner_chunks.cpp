@@ -179,7 +179,7 @@ struct asked_memory_of {
   }
 };
 
-plan_request random_small_request(dice& roll, std::vector<cluster_choice>& others) {
+plan_request random_small_request(dice& roll, std::vector<cluster_choice>& clusters) {
   plan_request asked;
   transformer& model = asked.setup.model;
   model = {.num_hidden_layers = roll.from(2, 6),
@@ -204,10 +204,10 @@ plan_request random_small_request(dice& roll, std::vector<cluster_choice>& other
   };
   asked.on = rolled(catalog::a100_sxm4_80gb);
   asked.efficiency = catalog::ampere;
-  others.clear();
-  if (roll.coin()) others.push_back({rolled(catalog::a100_pcie_40gb), catalog::ampere});
-  if (roll.one_in(3)) others.push_back({rolled(catalog::h100_sxm5_80gb), catalog::hopper});
-  asked.others = others;
+  clusters.clear();
+  if (roll.coin()) clusters.push_back({rolled(catalog::a100_pcie_40gb), catalog::ampere});
+  if (roll.one_in(3)) clusters.push_back({rolled(catalog::h100_sxm5_80gb), catalog::hopper});
+  asked.others = clusters;
   asked.effective_batch = {roll.from(1, 8), 8};
   if (!roll.one_in(4)) {
     const std::int64_t least = roll.from(1, 3);
@@ -254,13 +254,13 @@ search_in_steps searched_in_steps(const plan_request& request,
 
 TEST_CASE("the parts of a request are each cluster with each degree that it has") {
   dice roll{std::mt19937_64(2)};
-  std::vector<cluster_choice> others;
+  std::vector<cluster_choice> clusters;
   for (int round = 0; round < 300; ++round) {
-    const plan_request request = random_small_request(roll, others);
+    const plan_request request = random_small_request(roll, clusters);
     const detail::request_parts parts(request);
     std::int64_t part = 0;
-    for (std::size_t cluster = 0; cluster <= others.size(); ++cluster) {
-      const auto& on = cluster == 0 ? request.on : others[cluster - 1].on;
+    for (std::size_t cluster = 0; cluster <= clusters.size(); ++cluster) {
+      const auto& on = cluster == 0 ? request.on : clusters[cluster - 1].on;
       const std::int64_t most = request.tensor_within_node ? on.gpus_per_node : total_gpus(on);
       const auto& degrees = request.space.tensor_parallel;
       const std::int64_t low = degrees ? degrees->low() : 1;
@@ -284,11 +284,11 @@ TEST_CASE("the parts of a request are each cluster with each degree that it has"
 
 TEST_CASE("a search in steps finds what one of all finds, in random spaces") {
   dice roll{std::mt19937_64(3)};
-  std::vector<cluster_choice> others;
+  std::vector<cluster_choice> clusters;
   int found_any = 0;
   int none = 0;
   for (int round = 0; round < 400; ++round) {
-    const plan_request request = random_small_request(roll, others);
+    const plan_request request = random_small_request(roll, clusters);
     const asked_memory_of memory_of{std::exp2(static_cast<double>(roll.from(0, 13)))};
     const int wanted = static_cast<int>(roll.from(1, 3));
     const search_in_steps search = searched_in_steps(request, memory_of, wanted);

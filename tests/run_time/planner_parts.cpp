@@ -683,6 +683,22 @@ TEST_CASE("of clusters that would need as many GPUs more, the first is said") {
   }
 }
 
+TEST_CASE("of clusters that cost nothing the faster one is told") {
+  plan_request request = on_nodes(1, 8);
+  request.goal = plan_goal::least_money;
+  request.on.price_per_gpu->each = price{};
+  cluster_choice faster{request.on, catalog::hopper};
+  faster.on.gpu = catalog::h100_sxm5_80gb;
+  request.others = std::span(&faster, 1);
+  request.efficiency = catalog::ampere;
+  for (const int plans : {1, 2}) {
+    const auto found = plan_training(request, 60_GB, stepped_memory_of{}, plans);
+    REQUIRE(found);
+    CHECK(found->count == plans);
+    CHECK(found->best().cluster == 1);
+  }
+}
+
 TEST_CASE("where nothing is said of micro-batches, one sample is a micro-batch too") {
   plan_request request = on_nodes(1, 1);
   request.effective_batch = {8, 8};
@@ -771,6 +787,38 @@ TEST_CASE("the nearest batches are looked for down to one sample and up to 16 ti
         CHECK(found(plan_limit::larger_batch) == (more <= 16 * high ? more : 0));
         CHECK(found(plan_limit::smaller_batch) == less);
       }
+}
+
+namespace {
+
+// A GB for each accumulation.
+struct memory_of_accumulation {
+  struct model {
+    constexpr bytes required(const batch_plan& plan) const { return plan.accumulation * 1_GB; }
+  };
+  constexpr model operator()(const training_setup&) const { return {}; }
+};
+
+}  // namespace
+
+TEST_CASE("of too large batches the largest that fits is told, one sample too") {
+  for (std::int64_t low = 2; low <= 20; ++low)
+    for (std::int64_t fitting = 1; fitting < low; ++fitting) {
+      plan_request request = on_nodes(1, 1);
+      request.space.micro_batch = {1, 1};
+      request.effective_batch = {low, low + 3};
+      const bytes budget = static_cast<double>(fitting) * 1_GB;
+      const auto limits = limits_of(request, budget, memory_of_accumulation{});
+      REQUIRE(limits);
+      CHECK(!limits->best);
+      CHECK(limits->find(plan_limit::larger_batch) == nullptr);
+      const lifted_limit* const fewer = limits->find(plan_limit::smaller_batch);
+      CAPTURE(low);
+      CAPTURE(fitting);
+      REQUIRE(fewer != nullptr);
+      CHECK(fewer->plan.batch.effective_batch() == fitting);
+      CHECK(limits->find(plan_limit::memory)->plan.required == static_cast<double>(low) * 1_GB);
+    }
 }
 
 TEST_CASE("families and their micro-batches come by what none of their plans is below") {
