@@ -590,6 +590,25 @@ TEST_CASE("no stage is fuller") {
   CHECK(mixtures > 20);
 }
 
+TEST_CASE("the fullest stage is as full where its replays are constants of their own") {
+  static constexpr fullest_stage_memory memory{
+      {.setup = {.model = {.num_hidden_layers = 2,
+                           .hidden_size = 64,
+                           .intermediate_size = 256,
+                           .num_attention_heads = 2,
+                           .vocab_size = 512},
+                 .sequence_length = 32,
+                 .precision = bf16_megatron,
+                 .parallelism = {.tensor_parallel = 2, .pipeline_parallel = 2},
+                 .framework = catalog::megatron_core},
+       .fragmentation = 0.125}};
+  constexpr batch_plan plan{2, 2, 3};
+  REQUIRE(validate(memory));
+  constexpr bytes compiled = memory.required_in_chunks<memory, plan>();
+  CHECK(compiled == memory.required(plan));
+  CHECK(memory.required_in_chunks<memory, plan>() == memory.required(plan));
+}
+
 TEST_CASE("of stages that are alike the first is looked at, and the ends") {
   training_setup setup{.model = catalog::gpt2,
                        .sequence_length = 64,

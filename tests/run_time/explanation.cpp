@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "check.hpp"
@@ -61,7 +62,8 @@ void check_pieces(const training_setup& setup, const batch_plan& plan) {
   CHECK(of_parts == why.peak.total);
   const bool is_largest_first =
       std::is_sorted(why.pieces.begin(), why.pieces.end(), [](const auto& a, const auto& b) {
-        return a.total() > b.total();
+        if (a.total() != b.total()) return a.total() > b.total();
+        return std::pair{a.name, a.kept_for} < std::pair{b.name, b.kept_for};
       });
   CHECK(is_largest_first);
 }

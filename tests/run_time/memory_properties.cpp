@@ -559,28 +559,31 @@ TEST_CASE("where two lines meet is found by as few questions, wherever that is")
       }
 }
 
-// The second line rises more, and they do not meet where the step is.
+// The second line rises as much, or more, and they do not meet where the step is.
 TEST_CASE("lines go on behind a step up between them") {
   for (const std::int64_t last : {100, 4096, 100'000})
     for (const std::int64_t step : {5, 33, 65, 80, 99})
-      for (const std::int64_t higher : {1'000, 300'000, 100'000'000}) {
-        const auto memory = [&](std::int64_t batch) {
-          return batch <= step ? 1'000'000 + 10 * batch : 1'000'000 + higher + 11 * batch;
-        };
-        const detail::rising_lines found = detail::line_finder<decltype(memory)>(memory).find(last);
-        CAPTURE(last);
-        CAPTURE(step);
-        CAPTURE(higher);
-        for (std::int64_t end = 1; end < last && end <= 64; end *= 2)
-          CHECK(found.at(static_cast<double>(end)) == static_cast<double>(memory(end)));
-        CHECK(found.at(static_cast<double>(last)) == static_cast<double>(memory(last)));
-        // On both sides as they are, and where it was not looked for between.
-        for (std::int64_t at = 1; at <= last; at += 1 + at / 16) {
-          const double told = found.at(static_cast<double>(at));
-          CHECK(told >= static_cast<double>(1'000'000 + 10 * at) * (1 - 0x1p-13));
-          CHECK(told <= static_cast<double>(1'000'000 + higher + 11 * at) * (1 + 0x1p-13));
+      for (const std::int64_t higher : {1'000, 300'000, 100'000'000})
+        for (const std::int64_t rise : {10, 11}) {
+          const auto memory = [&](std::int64_t batch) {
+            return 1'000'000 + (batch <= step ? 10 * batch : higher + rise * batch);
+          };
+          const detail::rising_lines found =
+              detail::line_finder<decltype(memory)>(memory).find(last);
+          CAPTURE(last);
+          CAPTURE(step);
+          CAPTURE(higher);
+          CAPTURE(rise);
+          for (std::int64_t end = 1; end < last && end <= 64; end *= 2)
+            CHECK(found.at(static_cast<double>(end)) == static_cast<double>(memory(end)));
+          CHECK(found.at(static_cast<double>(last)) == static_cast<double>(memory(last)));
+          // Between what there would be without the step and with it.
+          for (std::int64_t at = 1; at <= last; at += 1 + at / 16) {
+            const double told = found.at(static_cast<double>(at));
+            CHECK(told >= static_cast<double>(1'000'000 + 10 * at) * (1 - 0x1p-13));
+            CHECK(told <= static_cast<double>(1'000'000 + higher + rise * at) * (1 + 0x1p-13));
+          }
         }
-      }
 }
 
 TEST_CASE("a profile is what it was made from, between its points too") {

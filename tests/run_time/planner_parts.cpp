@@ -686,7 +686,7 @@ TEST_CASE("of clusters that would need as many GPUs more, the first is said") {
 TEST_CASE("of clusters that cost nothing the faster one is told") {
   plan_request request = on_nodes(1, 8);
   request.goal = plan_goal::least_money;
-  request.on.price_per_gpu->each = price{};
+  request.on.price_per_gpu = dated_price{price{}, "2026-01-01", "a test"};
   cluster_choice faster{request.on, catalog::hopper};
   faster.on.gpu = catalog::h100_sxm5_80gb;
   request.others = std::span(&faster, 1);
