@@ -209,6 +209,169 @@ TEST_CASE("defaults of classes are those of each class") {
             "relative_attention must be true"));
 }
 
+// By transformers 5.23, as above.
+TEST_CASE("what is null is none, and what is left out is the class's") {
+  const auto file = [](const std::string& type, const std::string& more) {
+    return R"({"model_type":")" + type + R"(","hidden_size":512,"intermediate_size":1024,)" +
+           R"("num_attention_heads":32,"num_hidden_layers":4,"vocab_size":1000)" + more + "}";
+  };
+  const auto window = [&](const std::string& type, const std::string& more) {
+    const auto read = read_hugging_face_config(file(type, more));
+    CHECK(read.unknown_keys.empty());
+    return read.shape->sliding_window;
+  };
+  const std::string null = R"(,"sliding_window":null)";
+  const std::string used = R"(,"use_sliding_window":true,"max_window_layers":2)";
+  for (const char* type : {"mistral", "ministral"}) {
+    CAPTURE(type);
+    CHECK(window(type, null) == 0);
+    CHECK(window(type, "") == 4096);
+    CHECK(window(type, R"(,"sliding_window":512)") == 512);
+  }
+  for (const char* type : {"qwen2", "qwen3"}) {
+    CAPTURE(type);
+    CHECK(window(type, used + null) == 0);
+    CHECK(window(type, used) == 4096);
+    CHECK(window(type, "") == 0);
+  }
+  CHECK(window("gpt_oss", R"(,"num_local_experts":4,"num_experts_per_tok":2)") == 128);
+  const counted heads[] = {
+      {R"("ernie4_5")", 24'633'856},
+      {R"("ernie4_5","num_key_value_heads":null)", 40'362'496},
+      {R"("ernie4_5","head_dim":null)", 9'036'288},
+      {R"("seed_oss")", 28'316'160},
+      {R"("seed_oss","num_key_value_heads":null)", 40'923'648},
+      {R"("vaultgemma")", 44'556'800},
+  };
+  for (const counted& one : heads)
+    CHECK_MESSAGE(total(R"({"hidden_size":512,"intermediate_size":1024,"num_attention_heads":32,)"
+                        R"("num_hidden_layers":4,"vocab_size":1000,"model_type":)" +
+                        std::string(one.config) + "}") == one.parameters,
+                  one.config);
+}
+
+// By transformers 5.23; the first two are files that were published.
+TEST_CASE("parts of a model have the defaults of their classes") {
+  const counted composites[] = {
+      {R"({"architectures":["LlavaForConditionalGeneration"],"ignore_index":-100,)"
+       R"("image_token_index":32000,"model_type":"llava","pad_token_id":32001,)"
+       R"("projector_hidden_act":"gelu","text_config":{"_name_or_path":"lmsys/vicuna-7b-v1.5",)"
+       R"("architectures":["LlamaForCausalLM"],"max_position_embeddings":4096,)"
+       R"("model_type":"llama","rms_norm_eps":1e-05,"torch_dtype":"float16","vocab_size":32064},)"
+       R"("tie_word_embeddings":false,"torch_dtype":"float16",)"
+       R"("transformers_version":"4.36.0.dev0","vision_config":{"hidden_size":1024,)"
+       R"("image_size":336,"intermediate_size":4096,"model_type":"clip_vision_model",)"
+       R"("num_attention_heads":16,"num_hidden_layers":24,"patch_size":14,"projection_dim":768,)"
+       R"("vocab_size":32000},"vision_feature_layer":-2,)"
+       R"("vision_feature_select_strategy":"default","vocab_size":32064})",
+       7'063'427'072},
+      {R"({"architectures":["Gemma3ForConditionalGeneration"],"boi_token_index":255999,)"
+       R"("eoi_token_index":256000,"eos_token_id":[1,106],"image_token_index":262144,)"
+       R"("initializer_range":0.02,"mm_tokens_per_image":256,"model_type":"gemma3",)"
+       R"("text_config":{"hidden_size":2560,"intermediate_size":10240,)"
+       R"("model_type":"gemma3_text","num_hidden_layers":34,"rope_scaling":{"factor":8.0,)"
+       R"("rope_type":"linear"},"sliding_window":1024},"torch_dtype":"bfloat16",)"
+       R"("transformers_version":"4.50.0.dev0","vision_config":{"hidden_size":1152,)"
+       R"("image_size":896,"intermediate_size":4304,"model_type":"siglip_vision_model",)"
+       R"("num_attention_heads":16,"num_hidden_layers":27,"patch_size":14,)"
+       R"("vision_use_head":false}})",
+       4'300'079'472},
+      {R"({"model_type":"qwen2_5_vl","vision_config":{"depth":2,"hidden_size":64,"num_heads":2,)"
+       R"("intermediate_size":128,"out_hidden_size":512,"fullatt_block_indexes":[1]},)"
+       R"("text_config":{"hidden_size":512,"num_attention_heads":16,"intermediate_size":1024,)"
+       R"("num_hidden_layers":4,"vocab_size":1000}})",
+       10'825'920},
+      {R"({"model_type":"paligemma","image_token_index":7,"text_config":{"hidden_size":512,)"
+       R"("num_hidden_layers":2,"vocab_size":1000,"model_type":"gemma"},)"
+       R"("vision_config":{"hidden_size":64,"image_size":224,"intermediate_size":128,)"
+       R"("model_type":"siglip_vision_model","num_attention_heads":2,"num_hidden_layers":2,)"
+       R"("patch_size":14,"vision_use_head":false},"projection_dim":512})",
+       92'943'680},
+  };
+  for (const counted& one : composites) {
+    CAPTURE(one.config);
+    REQUIRE(complaint(one.config) == "");
+    CHECK(total(one.config) == one.parameters);
+    CHECK(read_hugging_face_config(one.config).unknown_keys.empty());
+  }
+  const auto gemma = read_hugging_face_config(composites[1].config);
+  CHECK(gemma.shape->num_key_value_heads == 4);
+  CHECK(gemma.shape->sliding_window == 1024);
+  // A part that could not be read leaves no key to quote.
+  CHECK(has(complaint(R"({"model_type":"pi0","vlm_config":{"text_config":{},)"
+                      R"("vision_config":{"vision_use_head":false}},"dit_config":{)"
+                      R"("num_hidden_layers":2}})"),
+            "dit_config must be of as many layers"));
+}
+
+TEST_CASE("a class that is not the whole model is refused by its name") {
+  const std::string t5 = R"({"model_type":"t5","num_layers":2,"d_model":64,"num_heads":4,)"
+                         R"("d_ff":256,"d_kv":16,"vocab_size":512,"architectures":[)";
+  CHECK(complaint(t5 + R"("T5Model"]})").empty());
+  CHECK(has(complaint(t5 + R"("T5EncoderModel"]})"), "does not know T5EncoderModel"));
+  CHECK(has(complaint(changed("architectures", R"(["LlamaForRewardModel"])")),
+            "does not know LlamaForRewardModel"));
+}
+
+TEST_CASE("dimensions whose product 64 bits do not hold are refused by a field of the file") {
+  const std::string bart = R"("encoder_layers":2,"decoder_layers":2,"encoder_ffn_dim":64,)"
+                           R"("decoder_ffn_dim":64,"encoder_attention_heads":4,)"
+                           R"("decoder_attention_heads":4,"vocab_size":99,"num_mel_bins":80,)"
+                           R"("max_source_positions":64,"max_target_positions":64})";
+  const std::string vit = R"("hidden_size":64,"intermediate_size":64,"num_attention_heads":4,)"
+                          R"("num_hidden_layers":2,"patch_size":1,"image_size":4294967296})";
+  const std::string tower = R"("hidden_size":64,"intermediate_size":64,"num_attention_heads":4,)"
+                            R"("num_hidden_layers":2,"vision_use_head":false)";
+  const std::string text = R"("hidden_size":64,"intermediate_size":64,"num_attention_heads":4,)"
+                           R"("num_hidden_layers":2,"num_key_value_heads":4,"vocab_size":99)";
+  const auto robot = [&](const char* dit, const char* state) {
+    return R"({"model_type":"vla_composite","architectures":["LlamaModel"],)" + text +
+           R"(,"vla_composite":{"vision":{"image_size":32,)" + tower + R"(},"dit":)" + dit +
+           R"(,"state_dim":)" + state + R"(,"action_dim":4}})";
+  };
+  struct case_of {
+    std::string config;
+    std::string said;
+  };
+  const case_of cases[] = {
+      {R"({"model_type":"whisper","d_model":4294967296,)" + bart,
+       "d_model is 4294967296; at most 1048576 is taken"},
+      {R"({"model_type":"deberta-v2","hidden_size":2147483648,"intermediate_size":64,)"
+       R"("num_attention_heads":4,"num_hidden_layers":2,"vocab_size":99,)"
+       R"("max_position_embeddings":64,"relative_attention":true,"pos_att_type":"p2c|c2p"})",
+       "hidden_size is 2147483648"},
+      {R"({"model_type":"wav2vec2","hidden_size":64,"intermediate_size":64,)"
+       R"("num_attention_heads":4,"num_hidden_layers":2,"conv_dim":[8],"conv_kernel":[3],)"
+       R"("conv_stride":[2],"mask_time_prob":0,"layerdrop":0,"feat_proj_dropout":0,)"
+       R"("classifier_proj_size":1099511627776,"num_labels":1099511627776,)"
+       R"("architectures":["Wav2Vec2ForSequenceClassification"]})",
+       "classifier_proj_size is 1099511627776"},
+      {R"({"model_type":"smolvlm","scale_factor":1099511627776,"text_config":{)" + text +
+           R"(},"vision_config":{"image_size":1,"patch_size":2,)" + tower + "}}",
+       "scale_factor must be a divisor of the patches of a side"},
+      {R"({"model_type":"smolvlm","text_config":{)" + text +
+           R"(},"vision_config":{"image_size":3,"patch_size":1,)" + tower + "}}",
+       "scale_factor must be a divisor of the patches of a side, not absent"},
+      {R"({"model_type":"pi0","max_state_dim":1099511627776,"vlm_config":{"text_config":{)" + text +
+           R"(},"vision_config":{)" + tower + R"(}},"dit_config":{)" + text + "}}",
+       "max_state_dim is 1099511627776"},
+      {robot(R"({"layers":2,"hidden":64,"heads":4})", "1099511627776"),
+       "state_dim is 1099511627776"},
+      {robot(R"({"layers":2,"hidden":4294967296,"heads":4})", "4"), "hidden is 4294967296"},
+      {robot(R"({"layers":131072,"hidden":64,"heads":4})", "4"),
+       "layers is 131072; at most 65536 is taken"},
+      {R"({"model_type":"ijepa",)" + vit, "image_size must be fewer than 2^16 patches"},
+      {R"({"model_type":"deit",)" + vit, "image_size must be fewer than 2^16 patches"},
+      {R"({"model_type":"swin","depths":[2],"num_heads":[2],"use_absolute_embeddings":true,)" + vit,
+       "image_size must be fewer than 2^16 patches"},
+  };
+  for (const case_of& one : cases) {
+    CAPTURE(one.config);
+    const std::string said = complaint(one.config);
+    CHECK_MESSAGE(has(said, one.said), said);
+  }
+}
+
 TEST_CASE("an activation that has no name here is named, and so is a stored quantisation") {
   const auto unknown = [](const std::string& key, const std::string& value) {
     return read_hugging_face_config(changed(key, value)).unknown_keys;

@@ -104,7 +104,8 @@ inline void read_head(config_reader& from, const std::string& model_type, transf
     model.head_dense = true;
   } else if (is_vision && name.ends_with("ForImageClassification")) {
     read_classes(from, model);
-  } else if (name.ends_with("Model")) {
+  } else if (name.ends_with("Model") && !name.ends_with("EncoderModel") &&
+             !name.ends_with("ForRewardModel")) {
     model.head = head_kind::none;
   } else {
     from.refuse("architectures", "architectures: this reader does not know " + shortened(name));
@@ -153,7 +154,6 @@ inline void read_head(config_reader& from, const std::string& model_type, transf
   if (object.is_discarded())
     return refuse(malformed, "this is not a JSON object: " + flaw_of_json(text));
   if (!object.is_object()) return refuse(malformed, "this is not a JSON object");
-  object = reading::with_class_defaults(std::move(object));
   reading::config_reader from(object);
   read.model_type = from.text("model_type");
   if (read.model_type.empty()) from.refuse("model_type", "config.json has no model_type");
@@ -169,6 +169,7 @@ inline void read_head(config_reader& from, const std::string& model_type, transf
                   "model_type: this reader does not know " + reading::shortened(read.model_type) +
                       "; of those that it knows, the nearest is " + std::string(nearest.id()));
   }
+  reading::take_class_defaults(from, read.model_type);
   transformer shape;
   if (of_parts != nullptr) {
     of_parts->read(from, read.composite);

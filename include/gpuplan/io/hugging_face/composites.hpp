@@ -45,8 +45,8 @@ inline void read_llava(config_reader& from, composite_model& model) {
   read_part(from, "text_config", "llama", language);
   read_features(from, tower, -2);
   from.only("multimodal_projector_bias", true);
-  from.ignore("image_seq_length");
-  from.ignore("image_token_index");
+  for (const char* key : {"ignore_index", "image_seq_length", "image_token_index", "vocab_size"})
+    from.ignore(key);
   language.model.tied_embeddings = from.flag("tie_word_embeddings", false);
   const std::int64_t width = language.model.hidden_size;
   tower.next = {.widths = {tower.model.hidden_size, width, width},
@@ -78,13 +78,15 @@ inline void read_smolvlm(config_reader& from, composite_model& model) {
   language.model.tied_embeddings = from.flag("tie_word_embeddings", false);
   for (const char* key : {"image_token_id", "use_cache", "vocab_size", "_pad_token_id"})
     from.ignore(key);
-  const std::int64_t side = from.integer("scale_factor", 2);
-  const std::int64_t patch = tower.model.image.patch_size;
-  if (side < 1 || patch < 1 || tower.model.image.image_size / patch % side != 0)
+  const std::int64_t joined = from.integer("scale_factor", 2);
+  const std::int64_t side = patches_of_a_side(tower);
+  if (joined < 1 || joined > side || side % joined != 0)
     return from.wrong("scale_factor", "a divisor of the patches of a side");
-  tower.joined_patches = side * side;
-  model.other_parameters = from.multiple(
-      "scale_factor", tower.joined_patches * tower.model.hidden_size, language.model.hidden_size);
+  tower.joined_patches = joined * joined;
+  model.other_parameters =
+      from.multiple("scale_factor",
+                    from.multiple("scale_factor", tower.joined_patches, tower.model.hidden_size),
+                    language.model.hidden_size);
 }
 
 inline void read_internvl(config_reader& from, composite_model& model) {
@@ -260,6 +262,9 @@ inline void read_pi0(config_reader& from, composite_model& model) {
     from.ignore(key);
   const std::int64_t width = expert.model.hidden_size;
   const action_head& head = model.actions;
+  if (!from.is_at_most("dit_config", width) || !from.is_at_most("max_state_dim", head.state_dim) ||
+      !from.is_at_most("max_action_dim", head.action_dim))
+    return;
   model.other_parameters = (head.state_dim + head.action_dim + 2) * width +
                            (width + 1) * head.action_dim + (2 * width + 1) * width +
                            (width + 1) * width;
@@ -278,19 +283,12 @@ inline void read_robots(config_reader& from, composite_model& model) {
   if (from.integer("context_heads") != head.num_attention_heads)
     from.wrong("context_heads", "as many as those of dit");
   const std::int64_t width = model.parts[1].model.hidden_size;
-  // as many parameters as 64 bits count
-  const std::int64_t most = std::int64_t{1} << 20;
-  for (const std::int64_t size : {head.hidden_size,
-                                  head.state_dim,
-                                  head.action_dim,
-                                  head.encoder_size,
-                                  head.future_tokens,
-                                  head.position_rows,
-                                  width})
-    if (size > most) return from.wrong("dit", "of widths up to 2^20");
-  if (head.embodiments > most / 16 || head.context_layers > most / 16 ||
-      head.num_hidden_layers > most / 16)
-    return from.wrong("embodiments", "up to 2^16, as layers are");
+  if (!from.is_at_most("encoded", head.encoder_size) ||
+      !from.is_at_most("future_tokens", head.future_tokens) ||
+      !from.is_at_most("positions", head.position_rows) ||
+      !from.is_at_most("embodiments", head.embodiments, 65'536) ||
+      !from.is_at_most("context_layers", head.context_layers, 65'536))
+    return;
   tower.next = {.widths = {tower.model.hidden_size, width},
                 .tokens = tower.model.image.tokens(),
                 .trains = false};
@@ -337,7 +335,14 @@ inline void read_vision_language_action(config_reader& from, composite_model& mo
                    .state_dim = within.integer("state_dim"),
                    .action_dim = within.integer("action_dim"),
                    .horizon = within.integer("horizon", 16)};
+  // as many parameters as 64 bits count
+  const bool is_counted = diffusion.is_at_most("layers", model.actions.num_hidden_layers, 65'536) &&
+                          diffusion.is_at_most("hidden", model.actions.hidden_size) &&
+                          within.is_at_most("state_dim", model.actions.state_dim) &&
+                          within.is_at_most("action_dim", model.actions.action_dim) &&
+                          from.is_at_most("hidden_size", language.model.hidden_size);
   within.take(diffusion, "dit");
+  if (!is_counted) return from.take(within, "vla_composite");
   bool trains_tower = false;
   bool trains_language = false;
   for (const json& part : within.list("tune")) {

@@ -15,6 +15,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace gpuplan::io {
@@ -72,61 +73,11 @@ inline constexpr std::string_view keys_without_shape =
   return keys_without_shape.find(" " + key + " ") != std::string_view::npos;
 }
 
-// What configuration classes of transformers 5.23 take where a file has no such key, where that
-// differs from what readers of many types take: all heads, and none of what a type need not have.
-[[nodiscard]] inline json with_class_defaults(json object) {
-  struct class_default {
-    std::string_view model_type;
-    const char* key;
-    std::uint64_t value;
-  };
-  static constexpr class_default numbers[] = {{"mistral", "num_key_value_heads", 8},
-                                              {"mixtral", "num_key_value_heads", 8},
-                                              {"gemma", "num_key_value_heads", 16},
-                                              {"gemma2", "num_key_value_heads", 4},
-                                              {"gemma3_text", "num_key_value_heads", 4},
-                                              {"glm", "num_key_value_heads", 2},
-                                              {"glm4", "num_key_value_heads", 2},
-                                              {"starcoder2", "num_key_value_heads", 2},
-                                              {"smollm3", "num_key_value_heads", 4},
-                                              {"gpt_oss", "num_key_value_heads", 8},
-                                              {"qwen2", "num_key_value_heads", 32},
-                                              {"qwen2_moe", "num_key_value_heads", 16},
-                                              {"qwen3", "num_key_value_heads", 32},
-                                              {"qwen3_moe", "num_key_value_heads", 4},
-                                              {"stablelm", "num_key_value_heads", 32},
-                                              {"glm4_moe", "num_key_value_heads", 8},
-                                              {"minimax_m2", "num_key_value_heads", 8},
-                                              {"ernie4_5_moe", "num_key_value_heads", 4},
-                                              {"deepseek_v2", "q_lora_rank", 1536},
-                                              {"deepseek_v2", "n_shared_experts", 2},
-                                              {"deepseek_v3", "q_lora_rank", 1536},
-                                              {"deepseek_v3", "n_shared_experts", 1},
-                                              {"deepseek_v3", "first_k_dense_replace", 3},
-                                              {"deepseek_v3", "n_group", 8},
-                                              {"deepseek_v3", "topk_group", 4},
-                                              {"glm4_moe", "n_shared_experts", 1},
-                                              {"glm4_moe", "first_k_dense_replace", 1},
-                                              {"glm4_moe_lite", "q_lora_rank", 768},
-                                              {"glm4_moe_lite", "n_shared_experts", 1},
-                                              {"solar_open", "n_shared_experts", 1}};
-  const auto type = object.find("model_type");
-  if (type == object.end() || !type->is_string()) return object;
-  const auto is = type->get<std::string>();
-  for (const class_default& one : numbers)
-    if (one.model_type == is && !object.contains(one.key)) object[one.key] = one.value;
-  if ((is == "mt5" || is == "umt5") && !object.contains("feed_forward_proj"))
-    object["feed_forward_proj"] = "gated-gelu";
-  if (is == "deberta-v2" && !object.contains("relative_attention"))
-    object["relative_attention"] = false;
-  return object;
-}
-
 // One config.json, which of its keys have been asked for, and the first complaint about them, after
 // which values mean nothing. A key that is null is absent.
 class config_reader {
  public:
-  explicit config_reader(const json& object) : object_(object) {}
+  explicit config_reader(json object) : object_(std::move(object)) {}
 
   [[nodiscard]] const failure& why() const { return why_; }
   [[nodiscard]] const std::string& reason() const { return reason_; }
@@ -156,10 +107,9 @@ class config_reader {
   }
   // The configuration within; its complaints and its unknown keys are taken with `take`.
   [[nodiscard]] config_reader inside(const char* key) {
-    static const json nothing = json::object();
     const bool is_there = has(key);
     if (is_there && !object_.at(key).is_object()) wrong(key, "an object");
-    config_reader part(is_there && object_.at(key).is_object() ? object_.at(key) : nothing);
+    config_reader part(is_there && object_.at(key).is_object() ? object_.at(key) : json::object());
     part.is_part_ = true;
     return part;
   }
@@ -179,6 +129,16 @@ class config_reader {
            std::string(key) + " is " + std::to_string(value) + ", and " + std::to_string(times) +
                " times that is more than 2^40");
     return 0;
+  }
+  // Whether a dimension is no larger; 64 bits hold the product of three of up to 2^20.
+  [[nodiscard]] bool is_at_most(const char* key,
+                                std::int64_t value,
+                                std::int64_t most = std::int64_t{1} << 20) {
+    if (value <= most) return true;
+    refuse(key,
+           std::string(key) + " is " + std::to_string(value) + "; at most " + std::to_string(most) +
+               " is taken");
+    return false;
   }
   [[nodiscard]] bool flag(const char* key, bool absent) {
     if (!has(key)) return absent;
@@ -228,6 +188,11 @@ class config_reader {
       return object_.at("rope_parameters").at(key).get<double>();
     return largest({key, "rotary_pct"});
   }
+  // What a class has where the file has no such key; one that is null is there.
+  void assume(const char* key, const json& absent) {
+    if (!object_.contains(key)) asked_.insert(key), object_[key] = absent;
+  }
+  [[nodiscard]] bool is_part() const { return is_part_; }
   // For a key whose value is none that the reader knows.
   void leave_out(const char* key) { unknown_within_.emplace_back(key); }
   // For a key whose value changes no shape, or says what another key says.
@@ -247,9 +212,10 @@ class config_reader {
   }
 
   void wrong(const char* key, const std::string& wanted) {
-    if (gpuplan::detail::failed(why_)) return;  // of a key that is not there, too
+    const auto found = object_.find(key);
     refuse(key,
-           std::string(key) + " must be " + wanted + ", not " + shortened(object_.at(key).dump()));
+           std::string(key) + " must be " + wanted + ", not " +
+               (found != object_.end() ? shortened(found->dump()) : "absent"));
   }
   void refuse(const char* key, const std::string& reason) {
     if (gpuplan::detail::failed(why_)) return;
@@ -265,13 +231,115 @@ class config_reader {
   }
 
  private:
-  const json& object_;
+  json object_;
   std::set<std::string> asked_;
   failure why_;
   std::string reason_;
   std::vector<std::string> unknown_within_;
   bool is_part_ = false;
 };
+
+// What configuration classes of transformers 5.23 take where a file has no such key, where that
+// differs from what readers of many types take: all heads, and none of what a type need not have.
+inline void take_class_defaults(config_reader& from, std::string_view type) {
+  struct class_default {
+    std::string_view model_type;
+    const char* key;
+    std::uint64_t value;
+  };
+  static constexpr class_default numbers[] = {{"mistral", "num_key_value_heads", 8},
+                                              {"mixtral", "num_key_value_heads", 8},
+                                              {"gemma", "num_key_value_heads", 16},
+                                              {"gemma2", "num_key_value_heads", 4},
+                                              {"gemma3_text", "num_key_value_heads", 4},
+                                              {"glm", "num_key_value_heads", 2},
+                                              {"glm4", "num_key_value_heads", 2},
+                                              {"starcoder2", "num_key_value_heads", 2},
+                                              {"smollm3", "num_key_value_heads", 4},
+                                              {"gpt_oss", "num_key_value_heads", 8},
+                                              {"qwen2", "num_key_value_heads", 32},
+                                              {"qwen2_moe", "num_key_value_heads", 16},
+                                              {"qwen3", "num_key_value_heads", 32},
+                                              {"qwen3_moe", "num_key_value_heads", 4},
+                                              {"stablelm", "num_key_value_heads", 32},
+                                              {"glm4_moe", "num_key_value_heads", 8},
+                                              {"minimax_m2", "num_key_value_heads", 8},
+                                              {"ernie4_5_moe", "num_key_value_heads", 4},
+                                              {"ministral", "num_key_value_heads", 8},
+                                              {"ministral3", "num_key_value_heads", 8},
+                                              {"cwm", "num_key_value_heads", 8},
+                                              {"ernie4_5", "num_key_value_heads", 2},
+                                              {"exaone4", "num_key_value_heads", 32},
+                                              {"helium", "num_key_value_heads", 20},
+                                              {"seed_oss", "num_key_value_heads", 8},
+                                              {"vaultgemma", "num_key_value_heads", 4},
+                                              {"qwen2_vl_text", "num_key_value_heads", 8},
+                                              {"qwen2_5_vl_text", "num_key_value_heads", 8},
+                                              {"qwen3_vl_text", "num_key_value_heads", 32},
+                                              {"ernie4_5", "head_dim", 128},
+                                              {"cohere2", "sliding_window", 4096},
+                                              {"cwm", "sliding_window", 8192},
+                                              {"exaone4", "sliding_window", 4096},
+                                              {"gemma2", "sliding_window", 4096},
+                                              {"gemma3_text", "sliding_window", 4096},
+                                              {"gpt_oss", "sliding_window", 128},
+                                              {"ministral", "sliding_window", 4096},
+                                              {"mistral", "sliding_window", 4096},
+                                              {"olmo3", "sliding_window", 4096},
+                                              {"vaultgemma", "sliding_window", 4096},
+                                              {"qwen2", "sliding_window", 4096},
+                                              {"qwen2_moe", "sliding_window", 4096},
+                                              {"qwen3", "sliding_window", 4096},
+                                              {"qwen3_moe", "sliding_window", 4096},
+                                              {"qwen2_vl_text", "sliding_window", 4096},
+                                              {"qwen2_5_vl_text", "sliding_window", 4096},
+                                              {"qwen2_vl_text", "max_window_layers", 80},
+                                              {"qwen2_5_vl_text", "max_window_layers", 80},
+                                              {"deepseek_v2", "q_lora_rank", 1536},
+                                              {"deepseek_v2", "n_shared_experts", 2},
+                                              {"deepseek_v3", "q_lora_rank", 1536},
+                                              {"deepseek_v3", "n_shared_experts", 1},
+                                              {"deepseek_v3", "first_k_dense_replace", 3},
+                                              {"deepseek_v3", "n_group", 8},
+                                              {"deepseek_v3", "topk_group", 4},
+                                              {"glm4_moe", "n_shared_experts", 1},
+                                              {"glm4_moe", "first_k_dense_replace", 1},
+                                              {"glm4_moe_lite", "q_lora_rank", 768},
+                                              {"glm4_moe_lite", "n_shared_experts", 1},
+                                              {"solar_open", "n_shared_experts", 1}};
+  for (const class_default& one : numbers)
+    if (one.model_type == type) from.assume(one.key, one.value);
+  if (type == "mt5" || type == "umt5") from.assume("feed_forward_proj", "gated-gelu");
+  if (type == "deberta-v2") from.assume("relative_attention", false);
+  if (!from.is_part()) return;  // which says its widths itself
+  struct class_shape {
+    std::string_view model_type;
+    std::uint64_t hidden_size;
+    std::uint64_t num_hidden_layers;
+    std::uint64_t num_attention_heads;
+    std::uint64_t intermediate_size;
+    std::uint64_t vocab_size;
+  };
+  static constexpr class_shape shapes[] = {{"llama", 4096, 32, 32, 11008, 32000},
+                                           {"mistral", 4096, 32, 32, 14336, 32000},
+                                           {"gemma", 3072, 28, 16, 24576, 256000},
+                                           {"gemma2", 2304, 26, 8, 9216, 256000},
+                                           {"gemma3_text", 2304, 26, 8, 9216, 262208},
+                                           {"qwen2", 4096, 32, 32, 22016, 151936},
+                                           {"qwen3", 4096, 32, 32, 22016, 151936},
+                                           {"qwen2_vl_text", 8192, 80, 64, 29568, 152064},
+                                           {"qwen2_5_vl_text", 8192, 80, 64, 29568, 152064},
+                                           {"qwen3_vl_text", 4096, 32, 32, 22016, 151936},
+                                           {"cohere2", 8192, 40, 64, 22528, 256000}};
+  for (const class_shape& one : shapes) {
+    if (one.model_type != type) continue;
+    from.assume("hidden_size", one.hidden_size);
+    from.assume("num_hidden_layers", one.num_hidden_layers);
+    from.assume("num_attention_heads", one.num_attention_heads);
+    from.assume("intermediate_size", one.intermediate_size);
+    from.assume("vocab_size", one.vocab_size);
+  }
+}
 
 // ---- what families have in common
 
@@ -304,11 +372,8 @@ inline void make_classic(transformer& model) {
 }
 
 // Every layer has the window, or all but each `step`-th. Newer files list the layers.
-inline void read_window(config_reader& from,
-                        transformer& model,
-                        std::int64_t absent,
-                        std::int64_t step = 0) {
-  model.sliding_window = from.integer("sliding_window", absent);
+inline void read_window(config_reader& from, transformer& model, std::int64_t step = 0) {
+  model.sliding_window = from.integer("sliding_window", 0);
   model.global_layer_step = step;
   const std::vector<json> layers = from.list("layer_types");
   if (layers.empty()) return;

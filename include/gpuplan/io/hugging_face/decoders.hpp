@@ -187,7 +187,7 @@ inline void read_olmo2(config_reader& from, transformer& model) {
 inline void read_window_of_qwen(config_reader& from, transformer& model) {
   const bool has_window = from.flag("use_sliding_window", false);
   model.max_window_layers = from.integer("max_window_layers", 28);
-  read_window(from, model, 4096);
+  read_window(from, model);
   if (!has_window) model.sliding_window = 0;
   if (model.sliding_window == 0) model.max_window_layers = model.global_layer_step = 0;
 }
@@ -275,39 +275,33 @@ inline constexpr type_reader decoder_readers[] = {
      [](config_reader& from, transformer& model) {
        read_cohere(from, model);
        from.ignore("sliding_window_pattern");
-       read_window(from, model, 4096, 4);
+       read_window(from, model, 4);
        rotate_windowed_layers(from, model);
      }},
     {"cwm",
      [](config_reader& from, transformer& model) {
-       model.num_key_value_heads = 8;
        model.head_dim = 128;
        read_llama(from, model);
        model.mlp_bias = from.flag("mlp_bias", false);
        model.global_layer_first = true;
-       read_window(from, model, 8192, 4);
+       read_window(from, model, 4);
      }},
     {"ernie4_5",
      [](config_reader& from, transformer& model) {
        model.tied_embeddings = true;
-       model.num_key_value_heads = 2;
-       model.head_dim = 128;
        read_llama(from, model);
        model.attention_bias = model.attention_out_bias = model.mlp_bias =
            from.flag("use_bias", false);
      }},
     {"exaone4",
      [](config_reader& from, transformer& model) {
-       model.num_key_value_heads = 32;
        read_llama(from, model);
        model.norm_at = norm_position::after_sublayer;
        model.qk_norm = qk_norm_scope::head;
        const bool is_number = !from.has_text("sliding_window_pattern");
        const bool has_list = !from.list("layer_types").empty();
-       read_window(from,
-                   model,
-                   4096,
-                   is_number && !has_list ? from.integer("sliding_window_pattern", 4) : 4);
+       read_window(
+           from, model, is_number && !has_list ? from.integer("sliding_window_pattern", 4) : 4);
        rotate_windowed_layers(from, model);
      }},
     {"falcon", read_falcon},
@@ -325,7 +319,7 @@ inline constexpr type_reader decoder_readers[] = {
        read_gemma2(from, model);
        if (from.is_null("attn_logit_softcapping") || from.is_null("final_logit_softcapping"))
          from.refuse("attn_logit_softcapping", "this reader knows Gemma 2 with its caps alone");
-       read_window(from, model, 4096, 2);
+       read_window(from, model, 2);
        from.only_alone("use_bidirectional_attention", false);
      }},
     {"gemma3_text",
@@ -335,7 +329,7 @@ inline constexpr type_reader decoder_readers[] = {
        const std::int64_t step = from.has("sliding_window_pattern")
                                      ? from.integer("sliding_window_pattern")
                                      : from.integer("_sliding_window_pattern", 6);
-       read_window(from, model, 4096, step);
+       read_window(from, model, step);
        from.only_alone("use_bidirectional_attention", false);
      }},
     {"glm", read_glm},
@@ -362,7 +356,6 @@ inline constexpr type_reader decoder_readers[] = {
     {"granite", read_llama_with_biases},
     {"helium",
      [](config_reader& from, transformer& model) {
-       model.num_key_value_heads = 20;
        model.head_dim = 128;
        read_llama_with_biases(from, model);
        model.attention_out_bias = false;
@@ -386,21 +379,19 @@ inline constexpr type_reader decoder_readers[] = {
     {"mamba2", read_mamba2},
     {"ministral",
      [](config_reader& from, transformer& model) {
-       model.num_key_value_heads = 8;
        read_llama(from, model);
-       read_window(from, model, 4096);
+       read_window(from, model);
      }},
     {"ministral3",
      [](config_reader& from, transformer& model) {
-       model.num_key_value_heads = 8;
        model.head_dim = 128;
        read_llama(from, model);
-       read_window(from, model, 0);
+       read_window(from, model);
      }},
     {"mistral",
      [](config_reader& from, transformer& model) {
        read_llama(from, model);
-       read_window(from, model, 4096);
+       read_window(from, model);
      }},
     {"mpt", read_mpt},
     {"nemotron",
@@ -424,7 +415,7 @@ inline constexpr type_reader decoder_readers[] = {
     {"olmo3",
      [](config_reader& from, transformer& model) {
        read_olmo2(from, model);
-       read_window(from, model, 4096, 4);
+       read_window(from, model, 4);
      }},
     {"opt", read_opt},
     {"phi", read_phi},
@@ -432,7 +423,7 @@ inline constexpr type_reader decoder_readers[] = {
      [](config_reader& from, transformer& model) {
        read_llama(from, model);
        model.fused_qkv = model.fused_gate_up = true;
-       read_window(from, model, 0);
+       read_window(from, model);
        read_rotary_part(from, model);
        from.only("attention_bias", false);
        from.only("mlp_bias", false);
@@ -446,7 +437,6 @@ inline constexpr type_reader decoder_readers[] = {
      }},
     {"seed_oss",
      [](config_reader& from, transformer& model) {
-       model.num_key_value_heads = 8;
        model.head_dim = 128;
        read_llama(from, model);
        model.attention_bias = from.flag("attention_bias", true);
@@ -463,7 +453,7 @@ inline constexpr type_reader decoder_readers[] = {
        model.attention_bias = model.attention_out_bias = model.mlp_bias =
            from.flag("use_bias", true);
        model.hidden_act = activation_function::gelu_tanh;
-       read_window(from, model, 0);
+       read_window(from, model);
      }},
     {"vaultgemma",
      [](config_reader& from, transformer& model) {
@@ -472,7 +462,7 @@ inline constexpr type_reader decoder_readers[] = {
        model.norms_per_layer = 2;
        if (from.is_null("attn_logit_softcapping") || from.is_null("final_logit_softcapping"))
          from.refuse("attn_logit_softcapping", "this reader knows VaultGemma with its caps alone");
-       read_window(from, model, 4096, 2);
+       read_window(from, model, 2);
      }},
 };
 

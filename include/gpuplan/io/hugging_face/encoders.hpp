@@ -125,6 +125,9 @@ inline void read_deberta(config_reader& from, transformer& model) {
   if (from.largest({"pooler_dropout"}) != 0) from.wrong("pooler_dropout", "0 for this reader");
   for (const char* key : {"pooler_hidden_act", "conv_act", "conv_groups"}) from.ignore(key);
   const std::int64_t width = model.hidden_size;
+  if (!from.is_at_most("hidden_size", width) ||
+      !from.is_at_most("num_hidden_layers", model.num_hidden_layers))
+    return;
   const std::int64_t projections =
       apart.share_att_key ? 0 : (apart.c2p ? 1 : 0) + (apart.p2c ? 1 : 0);
   model.other_parameters = apart.rows() * width + (apart.normalizes_table ? 2 * width : 0) +
@@ -229,6 +232,10 @@ inline void read_whisper(config_reader& from, transformer& model) {
     from.ignore(key);
   // Two convolutions with biases; keys have none.
   const std::int64_t width = model.hidden_size;
+  if (!from.is_at_most("d_model", width) ||
+      !from.is_at_most("encoder_layers", model.num_hidden_layers) ||
+      !from.is_at_most("decoder_layers", model.num_decoder_layers))
+    return;
   model.other_parameters = 3 * width * (model.audio.num_mel_bins + width) + 2 * width -
                            width * (model.num_hidden_layers + 2 * model.num_decoder_layers);
 }

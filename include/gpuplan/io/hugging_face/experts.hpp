@@ -103,7 +103,7 @@ inline void read_gpt_oss(config_reader& from, transformer& model) {
   read_experts(from, model, "num_local_experts");
   from.ignore("experts_per_token");  // the same number once more
   model.mlp_bias = model.moe.router_bias = model.attention_sinks = true;
-  read_window(from, model, 128, 2);
+  read_window(from, model, 2);
 }
 
 // What AutoModelForCausalLM makes of a file of several models: the one for language alone.
@@ -167,7 +167,7 @@ inline constexpr type_reader expert_readers[] = {
        read_llama(from, model);
        read_biases(from, model);
        model.qk_norm = qk_norm_scope::head;
-       read_window(from, model, 0);
+       read_window(from, model);
        from.ignore("max_window_layers");
        read_routed_experts(from, model);
        model.moe.router_bias = true;  // as DeepSeek-V3's
@@ -250,7 +250,7 @@ inline constexpr type_reader expert_readers[] = {
        read_llama(from, model);
        read_experts(from, model, "num_local_experts");
        model.intermediate_size = 0;
-       read_window(from, model, 0);
+       read_window(from, model);
      }},
     {"olmoe",
      [](config_reader& from, transformer& model) {
@@ -288,7 +288,7 @@ inline constexpr type_reader expert_readers[] = {
        read_llama(from, model);
        read_biases(from, model);
        model.qk_norm = qk_norm_scope::head;
-       if (from.flag("use_sliding_window", false)) read_window(from, model, 4096);
+       if (from.flag("use_sliding_window", false)) read_window(from, model);
        from.ignore("sliding_window");
        read_sparse_experts(from, model);
      }},

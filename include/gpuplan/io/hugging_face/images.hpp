@@ -12,6 +12,17 @@
 
 namespace gpuplan::io::detail::hugging_face {
 
+// Leaves an image that others can count with, whatever the file says.
+inline void check_patches(config_reader& from, image_input& image) {
+  if (image.patch_size < 1)
+    from.wrong("patch_size", "at least 1");
+  else if (image.image_size / image.patch_size >= gpuplan::detail::most_patches_of_a_side)
+    from.wrong("image_size", "fewer than 2^16 patches");
+  else
+    return;
+  image.image_size = image.patch_size = 1;
+}
+
 // A layer's width, and the image.
 inline void read_patches(config_reader& from, transformer& model, std::int64_t patch_size) {
   make_classic(model);
@@ -23,9 +34,8 @@ inline void read_patches(config_reader& from, transformer& model, std::int64_t p
   model.image = {.image_size = from.integer("image_size", 224),
                  .patch_size = from.integer("patch_size", patch_size),
                  .num_channels = from.integer("num_channels", 3)};
-  if (model.image.patch_size < 1) return from.wrong("patch_size", "at least 1");
-  if (model.image.image_size / model.image.patch_size < gpuplan::detail::most_patches_of_a_side)
-    model.position_rows = model.image.tokens();
+  check_patches(from, model.image);
+  model.position_rows = model.image.tokens();
   model.image.drop_path = from.largest({"drop_path_rate"}) > 0;
 }
 
@@ -114,7 +124,7 @@ inline void read_swin(config_reader& from, transformer& model) {
                  .patch_size = from.integer("patch_size", 4),
                  .num_channels = from.integer("num_channels", 3),
                  .class_tokens = 0};
-  if (model.image.patch_size < 1) return from.wrong("patch_size", "at least 1");
+  check_patches(from, model.image);
   for (std::size_t at = 0; at < count; ++at) {
     if (at != 0) model.hidden_size = from.multiple("embed_dim", model.hidden_size, 2);
     stages.widths[at] = model.hidden_size;

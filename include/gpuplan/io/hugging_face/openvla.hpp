@@ -51,25 +51,11 @@ inline void read_timm_tower(config_reader& from, std::size_t which, component& t
                   "vit_so400m_patch14_siglip");
 }
 
-// A LLaMA; what the file leaves out is of LlamaConfig, whose defaults are LLaMA 2 7B's.
-inline void read_openvla_language(config_reader& from, component& language) {
-  config_reader text = from.inside("text_config");
-  for (const char* key :
-       {"num_hidden_layers", "hidden_size", "intermediate_size", "num_attention_heads"})
-    if (text.has(key)) return read_part(from, "text_config", "llama", language);
-  language = catalog::openvla_7b.parts[2];
-  language.model.vocab_size = text.integer("vocab_size", 32000);
-  language.by = &catalog::listed_implementation_of("llama")->software->implementation;
-  if (text.has("model_type") && text.text("model_type") != "llama")
-    text.wrong("model_type", "llama for this reader");
-  from.take(text, "text_config");
-}
-
 inline void read_openvla(config_reader& from, composite_model& model) {
   component& language = model.parts[2];
   for (std::size_t which = 0; which < 2; ++which) read_timm_tower(from, which, model.parts[which]);
   if (gpuplan::detail::failed(from.why())) return;
-  read_openvla_language(from, language);
+  read_part(from, "text_config", "llama", language);
   from.only("use_fused_vision_backbone", true);
   for (const char* key : {"arch_specifier",
                           "hf_llm_id",

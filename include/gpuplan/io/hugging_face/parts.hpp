@@ -36,6 +36,7 @@ inline void read_as(config_reader& from, const std::string& type, component& par
   if (reader == nullptr || by == nullptr)
     return from.refuse("model_type",
                        "this reader does not know " + shortened(type) + " as a part of a model");
+  take_class_defaults(from, type);
   reader->read(from, part.model);
   read_activation(from, part.model);
   part.model.head =

@@ -107,9 +107,11 @@ inline void read_wav2vec2(config_reader& from, transformer& model) {
   model.projection_dim = from.integer("classifier_proj_size", 256);
   model.projection_bias = true;
   // the head reads what is projected
-  const std::int64_t labels = from.entries("id2label");
-  model.other_parameters +=
-      (model.projection_dim - width) * from.integer("num_labels", labels != 0 ? labels : 2);
+  const std::int64_t known = from.entries("id2label");
+  const std::int64_t labels = from.integer("num_labels", known != 0 ? known : 2);
+  if (from.is_at_most("classifier_proj_size", model.projection_dim) &&
+      from.is_at_most("num_labels", labels))
+    model.other_parameters += (model.projection_dim - width) * labels;
 }
 
 inline constexpr type_reader speech_readers[] = {

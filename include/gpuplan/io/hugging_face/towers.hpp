@@ -13,17 +13,6 @@
 
 namespace gpuplan::io::detail::hugging_face {
 
-// Leaves an image that others can count with, whatever the file says.
-inline void check_patches(config_reader& from, image_input& image) {
-  if (image.patch_size < 1)
-    from.wrong("patch_size", "at least 1");
-  else if (image.image_size / image.patch_size >= gpuplan::detail::most_patches_of_a_side)
-    from.wrong("image_size", "fewer than 2^16 patches");
-  else
-    return;
-  image.image_size = image.patch_size = 1;
-}
-
 inline void read_tower(config_reader& from, transformer& model, std::int64_t patch_size) {
   make_classic(model);
   model.kind = model_kind::vision;
