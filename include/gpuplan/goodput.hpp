@@ -285,6 +285,15 @@ struct run_time_parts {
   return duration::from_value(detail::sqrt(detail::moments_of(run).variance));
 }
 
+namespace detail {
+
+// In which the checkpoint before is written, whatever a sum rounds off.
+constexpr duration shortest_interval(const interrupted_run& run) {
+  return (1 + 1e-12) * run.write - run.stall;
+}
+
+}  // namespace detail
+
 /// The interval between checkpoints whose run takes least time on average: `best_save_interval`,
 /// but no shorter than the write of a checkpoint takes, and no longer than the run. `run.interval`
 /// is not read. Errors: `not_known` where nothing interrupts the run; `validate`, as of a run
@@ -294,7 +303,8 @@ struct run_time_parts {
   if (!between) return failure(errc::not_known).about(fact::mean_time_between_failures);
   const auto best = best_save_interval(run.stall, *between);
   if (!best) return best;
-  run.interval = *best < run.write - run.stall ? run.write - run.stall : *best;
+  const duration least = detail::shortest_interval(run);
+  run.interval = *best < least ? least : *best;
   if (run.work < run.interval) run.interval = run.work;
   if (const auto valid = validate(run); !valid) return valid.why();
   return run.interval;
@@ -384,7 +394,7 @@ constexpr interrupted_run scaled(interrupted_run run, double work, double betwee
   run.work *= work;
   run.interval *= work;  // checkpoints are counted in steps
   // Faster steps wait for what the checkpoint before still writes.
-  const duration least = (1 + 1e-12) * (run.write - run.stall);
+  const duration least = shortest_interval(run);
   if (run.interval > duration{} && run.interval < least) run.interval = least;
   if (run.mean_time_between_failures)
     run.mean_time_between_failures = *run.mean_time_between_failures * between_failures;

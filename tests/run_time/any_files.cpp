@@ -159,6 +159,29 @@ TEST_CASE("all documents of a file are looked at, and what is not read is named"
   CHECK(read_training_file("a.yaml", "a: 1\n---\nb: 2\n--- \nc: [\n").why.starts_with("line "));
 }
 
+TEST_CASE("Kubeflow's GPUs are a number, or one in quotes") {
+  const auto of = [](const std::string& amount) {
+    return read_training_file(
+        "a.yaml",
+        "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nspec:\n  trainer:\n"
+        "    numNodes: 4\n    resourcesPerNode:\n      limits:\n        nvidia.com/gpu: " +
+            amount + "\n");
+  };
+  for (const char* const eight : {"8", "\"8\"", "'8'"}) {
+    CAPTURE(eight);
+    CHECK(says(of(eight).config.gpus_per_node, std::int64_t{8}));
+    CHECK(of(eight).remarks.empty());
+  }
+  CHECK_FALSE(of("\"0\"").config.gpus_per_node);
+  CHECK(of("0").remarks.empty());
+  for (const char* const odd : {"8k", "-1", "0.5", "[8]"}) {
+    CAPTURE(odd);
+    CHECK_FALSE(of(odd).config.gpus_per_node);
+    REQUIRE(of(odd).remarks.size() == 1);
+    CHECK(of(odd).remarks[0].text.starts_with("nvidia.com/gpu is "));
+  }
+}
+
 TEST_CASE("files that a file names are asked for") {
   struct naming {
     const char* name;

@@ -59,7 +59,26 @@ TEST_CASE("Slurm's times and GPUs are read in all their forms") {
   CHECK(*of("--gpus=16").gpus_per_node == 8);
   CHECK(*of("--gres=gpu:2").gpus == 4);
   CHECK(*of("--gres gpu:h100").gpus == 2);
+  CHECK(*of("--gres=gpu:4,nvme:1").gpus == 8);
+  CHECK(*of("--gres=nvme:1,gpu:4").gpus == 8);
+  CHECK(*of("--gres=gpu:a100:4(S:0-1)").gpus == 8);
+  CHECK_FALSE(of("--gres=nvme:2").gpus);
+  CHECK(*of("--gpus-per-task=4").gpus == 8);
+  CHECK(*of("--ntasks-per-node=4 --gpus-per-task=a100:2").gpus_per_node == 8);
+  CHECK(*of("-n 8 --gpus-per-task=1").gpus_per_node == 4);
+  CHECK(*of("--ntasks=8 --gpus-per-task=1 --gpus=2").gpus_per_node == 1);
+  CHECK_FALSE(of("--ntasks=3 --gpus-per-task=1").gpus_per_node);
   CHECK_FALSE(of("--mem=3").gpus);
+  const auto remark_on = [](const std::string& line) {
+    const read_config read = read_slurm("#SBATCH --nodes=2\n#SBATCH " + line + "\n");
+    REQUIRE(read.remarks.size() == 1);
+    return read.remarks[0].key + " " + read.remarks[0].text;
+  };
+  CHECK(remark_on("--ntasks=3 --gpus-per-task=1") ==
+        "--gpus-per-task is 1; with it --nodes and as many tasks on each of them are taken");
+  for (const char* const odd : {"gpu:a100:x", "gpu:0", "gpu:a100:2,gpu:v100:1"})
+    CHECK(remark_on("--gres=" + std::string(odd)) ==
+          "--gres is \"" + std::string(odd) + "\"; gpu:TYPE:COUNT is taken, of one type");
   CHECK(read_slurm("#SBATCH --ntasks-per-node=8\ntorchrun t.py").remarks[0].key ==
         "--ntasks-per-node");
   CHECK(read_slurm("#SBATCH --gres=gpu:4\ntorchrun --nproc-per-node 8 t.py").remarks[0].is ==

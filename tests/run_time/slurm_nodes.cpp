@@ -68,6 +68,24 @@ TEST_CASE("what scontrol shows of nodes") {
   CHECK(total_gpus(*found) == 8);
 }
 
+TEST_CASE("nodes that are switched off until a job comes are usable") {
+  const auto state = [](const std::string& is) {
+    const read_slurm_nodes read =
+        read_slurm_nodes_of("NodeName=a Gres=gpu:h100:8 State=" + is + "\n");
+    REQUIRE(read);
+    return read.groups[0];
+  };
+  for (const char* on : {"IDLE+CLOUD+POWERED_DOWN", "IDLE+POWERING_DOWN", "idle~", "IDLE"}) {
+    CAPTURE(on);
+    CHECK(state(on).usable == 1);
+    CHECK(state(on).idle == 1);
+  }
+  CHECK(state("MIXED+POWERING_UP").usable == 1);
+  CHECK(state("MIXED+POWERING_UP").idle == 0);
+  for (const char* off : {"DOWN+CLOUD", "IDLE+DRAIN", "IDLE+NOT_RESPONDING", "MIXED+FAIL", "idle*"})
+    CHECK_MESSAGE(state(off).usable == 0, off);
+}
+
 TEST_CASE("what sinfo lists") {
   const read_slurm_nodes read = read_slurm_nodes_of(sinfo);
   REQUIRE(read);

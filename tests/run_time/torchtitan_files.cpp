@@ -152,6 +152,11 @@ TEST_CASE("what torchtitan's settings contradict themselves in is said") {
   CHECK(only_remark({"--parallelism.pipeline_parallel_schedule=LoopedBFS"}) ==
         remark::kind::doubtful);
   CHECK(only_remark({"--compile.enable"}) == remark::kind::doubtful);
+  // 2^25 samples for each of 2^40 replicas are 2^65.
+  CHECK(only_remark({"--training.local_batch_size=33554432",
+                     "--parallelism.data_parallel_shard_degree=1048576",
+                     "--parallelism.data_parallel_replicate_degree=1048576"}) ==
+        remark::kind::contradicts);
 }
 
 // The module's assignments as flags.

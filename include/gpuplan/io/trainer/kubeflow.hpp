@@ -5,6 +5,7 @@
 #include <gpuplan/io/trainer/launch.hpp>
 #include <gpuplan/io/trainer/settings_reader.hpp>
 #include <gpuplan/io/trainer/training_config.hpp>
+#include <gpuplan/io/trainer/words.hpp>
 #include <gpuplan/io/value.hpp>
 #include <gpuplan/io/yaml.hpp>
 
@@ -47,14 +48,23 @@ namespace gpuplan::io {
   for (const char* const which : {"limits", "requests"}) {
     const value* const amounts = resources != nullptr ? resources->find(which) : nullptr;
     const value* const gpus = amounts != nullptr ? amounts->find("nvidia.com/gpu") : nullptr;
-    if (gpus == nullptr || gpus->integer() == nullptr || *gpus->integer() < 1) continue;
-    if (read.config.gpus_per_node && *read.config.gpus_per_node != *gpus->integer())
+    if (gpus == nullptr) continue;
+    // An amount may be a text: "8".
+    const value is = gpus->text() != nullptr ? detail::value_of_word(*gpus->text()) : *gpus;
+    const std::int64_t* const count = is.integer();
+    if (count != nullptr && *count == 0) continue;
+    if (count == nullptr || *count < 0 || *count > 999'999)
+      from.remark_on(remark::kind::contradicts,
+                     "spec.trainer.resourcesPerNode",
+                     "nvidia.com/gpu is " + detail::shown(*gpus) +
+                         "; a whole number from 0 to 999999 is taken");
+    else if (read.config.gpus_per_node && *read.config.gpus_per_node != *count)
       from.remark_on(remark::kind::contradicts,
                      "spec.trainer.numProcPerNode",
                      "is " + std::to_string(*read.config.gpus_per_node) + ", and a node asks for " +
-                         std::to_string(*gpus->integer()) + " of nvidia.com/gpu");
+                         std::to_string(*count) + " of nvidia.com/gpu");
     else
-      read.config.gpus_per_node = *gpus->integer();
+      read.config.gpus_per_node = *count;
   }
   from.name_the_others();
   return read;

@@ -3,6 +3,7 @@
 // Slurm's job scripts that start a training: which GPUs they ask for, and the trainer's words.
 
 #include <gpuplan/io/slurm.hpp>
+#include <gpuplan/io/slurm_gres.hpp>
 #include <gpuplan/io/trainer/launch.hpp>
 #include <gpuplan/io/trainer/torchrun.hpp>
 #include <gpuplan/io/trainer/words.hpp>
@@ -57,7 +58,9 @@ class slurm_reader {
         nodes_(before.nodes_),
         gpus_(before.gpus_),
         all_gpus_(before.all_gpus_),
-        tasks_(before.tasks_) {}
+        gpus_of_task_(before.gpus_of_task_),
+        tasks_(before.tasks_),
+        all_tasks_(before.all_tasks_) {}
 
   /// The options of one line or command, `--nodes=2`, `-N 2`.
   void read(const std::vector<std::string>& words) {
@@ -89,6 +92,8 @@ class slurm_reader {
     put({"SLURM_NNODES", "SLURM_JOB_NUM_NODES"}, nodes_);
     put({"SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE"}, gpus_per_node());
     put({"SLURM_NTASKS_PER_NODE"}, tasks_);
+    put({"SLURM_GPUS_PER_TASK"}, gpus_of_task_);
+    put({"SLURM_NTASKS", "SLURM_NPROCS"}, all_tasks_);
     if (nodes_ && tasks_) put({"SLURM_NTASKS", "SLURM_NPROCS"}, *nodes_ * *tasks_);
     return set;
   }
@@ -104,6 +109,11 @@ class slurm_reader {
     if (nodes_) config.nodes = nodes_;
     if (!nodes_) nodes_ = config.nodes;
     gpus_ = gpus_per_node();
+    if (!gpus_ && gpus_of_task_)
+      say(remark::kind::doubtful,
+          "--gpus-per-task",
+          "is " + std::to_string(*gpus_of_task_) +
+              "; with it --nodes and as many tasks on each of them are taken");
     if (gpus_) config.gpus_per_node = gpus_;
     if (is_launched_ && started && gpus_ && *started != *gpus_)
       say(remark::kind::contradicts,
@@ -128,8 +138,17 @@ class slurm_reader {
 
  private:
   [[nodiscard]] known<std::int64_t> gpus_per_node() const {
-    if (!gpus_ && all_gpus_ && nodes_ && *all_gpus_ % *nodes_ == 0) return *all_gpus_ / *nodes_;
-    return gpus_;
+    if (gpus_) return gpus_;
+    if (all_gpus_ && nodes_ && *all_gpus_ % *nodes_ == 0) return *all_gpus_ / *nodes_;
+    const known<std::int64_t> tasks = tasks_per_node();
+    if (all_gpus_ || !gpus_of_task_ || !tasks || *gpus_of_task_ * *tasks > 999'999) return {};
+    return *gpus_of_task_ * *tasks;
+  }
+  // One task a node, where nothing says how many.
+  [[nodiscard]] known<std::int64_t> tasks_per_node() const {
+    if (tasks_) return tasks_;
+    if (!nodes_ || (all_tasks_ && *all_tasks_ % *nodes_ != 0)) return {};
+    return all_tasks_ ? *all_tasks_ / *nodes_ : 1;
   }
   void say(remark::kind is, std::string_view key, std::string text) {
     to_.read.remarks.push_back({is, std::string(key), std::move(text)});
@@ -153,22 +172,25 @@ class slurm_reader {
     if (is_one_of(name, {"--nodes", "-N"})) {
       nodes_ = count(name, is);
     } else if (name == "--gres") {
-      if (is == "gpu") {
-        gpus_ = 1;
-      } else if (is.compare(0, 4, "gpu:") == 0) {
-        const bool is_type_alone = is.find(':', 4) == std::string::npos &&
-                                   is.find_first_not_of("0123456789", 4) != std::string::npos;
-        if (is_type_alone)
-          to_.how.gpu = printable(is.substr(4)), gpus_ = 1;
-        else
-          gpus(name, std::string_view(is).substr(4), gpus_);
+      const std::vector<slurm_gres> asked = gpus_in(is);
+      if (asked.size() == 1 && asked[0].count >= 1) {
+        if (!asked[0].type.empty()) to_.how.gpu = printable(asked[0].type);
+        gpus_ = asked[0].count;
+      } else if (is.find("gpu") != std::string::npos) {
+        say(remark::kind::contradicts,
+            name,
+            "is " + shown(value(is)) + "; gpu:TYPE:COUNT is taken, of one type");
       }
     } else if (name == "--gpus-per-node") {
       gpus(name, is, gpus_);
     } else if (is_one_of(name, {"--gpus", "-G"})) {
       gpus(name, is, all_gpus_);
+    } else if (name == "--gpus-per-task") {
+      gpus(name, is, gpus_of_task_);
     } else if (name == "--ntasks-per-node") {
       tasks_ = count(name, is);
+    } else if (is_one_of(name, {"--ntasks", "-n"})) {
+      all_tasks_ = count(name, is);
     } else if (is_one_of(name, {"--time", "-t"})) {
       if (const auto seconds = seconds_of_slurm(is))
         to_.how.wall_time = static_cast<double>(*seconds) * 1_s;
@@ -183,7 +205,9 @@ class slurm_reader {
   known<std::int64_t> nodes_{};
   known<std::int64_t> gpus_{};
   known<std::int64_t> all_gpus_{};
-  known<std::int64_t> tasks_{};
+  known<std::int64_t> gpus_of_task_{};
+  known<std::int64_t> tasks_{};  // of a node
+  known<std::int64_t> all_tasks_{};
   bool is_launched_ = false;
 };
 

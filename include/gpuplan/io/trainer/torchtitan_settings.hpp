@@ -201,7 +201,14 @@ class torchtitan_reader {
     if (!local) return;
     constexpr std::int64_t most = std::int64_t{1} << 30;
     if (*local > most) return;
-    if (!global && config_.data_parallel) config_.global_batch = *local * *config_.data_parallel;
+    const auto samples = gpuplan::detail::checked_product(
+        *local, config_.data_parallel ? *config_.data_parallel : 1);
+    if (!samples.ok)
+      return say(remark::kind::contradicts,
+                 "training.local_batch_size",
+                 "is " + std::to_string(*local) + " for each of " +
+                     std::to_string(*config_.data_parallel) + " replicas, more than 64 bits hold");
+    if (!global && config_.data_parallel) config_.global_batch = samples.value;
     if (is_pipelined) {
       // a stage gets the local batch in parts, of one sample where nothing else is said
       config_.micro_batch = part ? *part : 1;
@@ -213,15 +220,15 @@ class torchtitan_reader {
                 ", is taken");
     }
     if (!config_.data_parallel || !config_.global_batch) return;
-    const std::int64_t samples = *local * *config_.data_parallel;
-    if (*config_.global_batch % samples != 0)
+    if (*config_.global_batch % samples.value != 0)
       say(remark::kind::contradicts,
           "training.global_batch_size",
           "is " + std::to_string(*config_.global_batch) +
               "; a multiple of local_batch_size * data-parallel degree, " +
-              std::to_string(samples) + ", is taken");
+              std::to_string(samples.value) + ", is taken");
     else
-      config_.accumulation = *config_.global_batch / samples * (*local / *config_.micro_batch);
+      config_.accumulation =
+          *config_.global_batch / samples.value * (*local / *config_.micro_batch);
   }
   void read_precision() {
     const std::string weights = from_.text("training.dtype");
