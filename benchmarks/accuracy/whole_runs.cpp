@@ -90,7 +90,7 @@ whole_run describe_whole_run(const row& source) {
   std::int64_t in_node = std::min<std::int64_t>(gpus, 8);
   while (gpus % in_node != 0) --in_node;
   asked.on = {.gpu = *gpu, .nodes = gpus / in_node, .gpus_per_node = in_node};
-  const bool is_old = gpu->id[0] == 'v';
+  const bool is_old = std::string_view(gpu->id).starts_with("v100");
   if (asked.on.nodes > 1)
     asked.on.between_nodes = gpuplan::bandwidth::from_value(
         (is_old ? 12.5e9 : 25e9) * static_cast<double>(asked.on.gpus_per_node) *

@@ -37,7 +37,7 @@ enum class collective_algorithm {
 enum class link_wiring {
   switched,   // all others alike
   mesh,       // each other one by a link of its own, an equal part of the rate
-  cube_mesh,  // of 8, the 3 of its half by 4 of its 6 links; of up to 4, each by 2
+  cube_mesh,  // of 8, the 3 of its half by 4 of 6 links; of up to 4, each by 2; of more, a switch
   bridged     // those that a bridge joins; the others by PCIe
 };
 
@@ -66,7 +66,8 @@ inline constexpr duration collective_launch = 43_us;
 /// of each machine's own.
 namespace link_data {
 /// As NVLink 3, but for the wiring: DGX-1 with 8 V100 is a hybrid cube mesh (NVIDIA's system
-/// architecture white paper, WP-08437), nodes with 4 a mesh of two links a pair.
+/// architecture white paper, WP-08437), nodes with 4 a mesh of two links a pair; DGX-2 has 16
+/// behind NVSwitch.
 inline constexpr link_constants nvlink_2{.kind = "NVLink 2",
                                          .ring_share = 0.787,
                                          .copy_share = 0.915,
@@ -189,10 +190,21 @@ struct device_group {
   return link_data::infiniband;
 }
 
+namespace detail {
+
+// The part of a device's rate that leads to one other device of its node.
+[[nodiscard]] constexpr double share_to_one(link_wiring wiring, std::int64_t devices_per_node) {
+  const auto all = static_cast<double>(devices_per_node - 1);
+  if (wiring == link_wiring::mesh && all > 0) return 1 / all;
+  return wiring == link_wiring::cube_mesh && all <= 7 ? 1.0 / 3 : 1;
+}
+
+}  // namespace detail
+
 /// The links of `given`, with the constants of their kinds. Where copies between peers were
-/// measured, the link is what their share of it makes of them. Devices that a bridge could join
-/// have PCIe where the stated rate is no more than that. Errors: `not_known` where the rate
-/// inside the node is not.
+/// measured, the link is what their share of it makes of them, over that part of the wiring which
+/// leads to one peer. Devices that a bridge could join have PCIe where the stated rate is no more
+/// than that. Errors: `not_known` where the rate inside the node is not.
 [[nodiscard]] constexpr result<interconnect> interconnect_of(const cluster& given) {
   const auto inside = inside_node_ceiling(given);
   if (!inside) return inside.why();
@@ -209,7 +221,9 @@ struct device_group {
       *given.inside_node <= bus->each_direction())
     links.inside = link_data::pcie;  // a bridge is faster
   if (inside->origin == ceiling_origin::measured)
-    links.inside_node = links.inside_node / links.inside.copy_share;
+    links.inside_node =
+        links.inside_node / (links.inside.copy_share *
+                             detail::share_to_one(links.inside.wiring, links.devices_per_node));
   if (given.gpu.peers && !given.inside_node && bus) {
     links.joined = given.gpu.peers->joins;
     links.beyond_bridge = bus->each_direction();
@@ -296,6 +310,7 @@ struct group_numbers {
     case link_wiring::mesh:
       return all > 0 ? rate * others / all : rate;
     case link_wiring::cube_mesh:
+      if (all > 7) return rate;
       if (all <= 3) return others < 3 ? rate * others / 3 : rate;
       return devices > 4 ? rate : rate * (devices > 2 ? 4 : 2) / 6;
     case link_wiring::bridged:

@@ -397,6 +397,14 @@ constexpr failure flaw_of_size(const transformer& model) {
            (d(model.linear.num_key_heads) * d(model.linear.key_head_dim) +
             d(model.linear.num_value_heads) * (d(model.linear.value_head_dim) + 1)),
        {fact::linear_num_value_heads, model.linear.num_value_heads}},
+      {layers * (d(model.mamba.conv_kernel) + 1) *
+           (d(model.mamba.num_heads) * d(model.mamba.head_dim) +
+            2 * d(model.mamba.n_groups) * d(model.mamba.state_size)),
+       {fact::conv_kernel, model.mamba.conv_kernel}},
+      {layers * (d(model.linear.conv_kernel_dim) + 1) *
+           (2 * d(model.linear.num_key_heads) * d(model.linear.key_head_dim) +
+            d(model.linear.num_value_heads) * d(model.linear.value_head_dim)),
+       {fact::conv_kernel, model.linear.conv_kernel_dim}},
       {3 * widest * d(model.vocab_size), {fact::vocab_size, model.vocab_size}},
       {2 * widest * d(model.position_rows), {fact::position_rows, model.position_rows}},
       {2 * widest * d(model.sinusoid_rows), {fact::sinusoid_rows, model.sinusoid_rows}},

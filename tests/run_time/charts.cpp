@@ -152,6 +152,9 @@ TEST_CASE("areas show what is most in each column, and nothing that is never the
   CHECK(holds(svg, ">forward</text>"));
   chart.outlines = {{"measured", {0, 100}, {9}}};
   CHECK(holds(to_svg(chart), ">measured</text>"));
+  // A name that is wider than the picture has nowhere to go but the left.
+  chart.spans[0].name = std::string(400, 'w');
+  check_document(to_svg(chart));
 }
 
 TEST_CASE("a schedule's boxes have their labels where these fit") {

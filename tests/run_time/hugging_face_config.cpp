@@ -370,6 +370,12 @@ TEST_CASE("dimensions whose product 64 bits do not hold are refused by a field o
     const std::string said = complaint(one.config);
     CHECK_MESSAGE(has(said, one.said), said);
   }
+  const auto convolved = read_hugging_face_config(
+      R"({"model_type":"mamba2","num_hidden_layers":1,"hidden_size":32,"vocab_size":99,)"
+      R"("num_heads":1,"head_dim":64,"n_groups":1048576,"state_size":16384,)"
+      R"("conv_kernel":4294967296})");
+  REQUIRE(convolved.shape);
+  CHECK(validate(*convolved.shape).why().code == errc::overflow);
 }
 
 TEST_CASE("an activation that has no name here is named, and so is a stored quantisation") {

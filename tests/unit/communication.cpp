@@ -117,6 +117,19 @@ TEST_CASE("groups along the devices") {
   STATIC_CHECK(few.per_node == 2 && few.nodes() == 1);
 }
 
+// Of the measured 250 GB/s what a ring reaches beside a copy.
+constexpr bool sends_as_copied(const char* link, std::int64_t devices) {
+  gpu_spec gpu = *measured_as(imaginary_device::imaginary, imaginary_device::in_full);
+  gpu.peers = peer_link{link, 600_GBps};
+  interconnect links = *interconnect_of({.gpu = gpu, .gpus_per_node = devices});
+  links.launch = links.inside.hop = {};
+  links.inside.ramp = {};
+  const duration time = collective_time(collective::send, 8_GiB, {2, 2}, links);
+  const double share = links.inside.ring_share / links.inside.copy_share;
+  const double found = 8_GiB / time / (share * 250_GBps);
+  return found > 1 - 1e-9 && found < 1 + 1e-9;
+}
+
 TEST_CASE("measured copies say how fast a link is, of which rings reach their share") {
   using imaginary_device::imaginary;
   CONSTEXPR interconnect measured =
@@ -127,6 +140,10 @@ TEST_CASE("measured copies say how fast a link is, of which rings reach their sh
   STATIC_CHECK(interconnect_of({.gpu = *measured_as(imaginary, imaginary_device::in_full),
                                 .inside_node = 200_GBps})
                    ->inside_node == 200_GBps);
+  // A copy takes one link of a mesh, and two of a cube mesh's six: the others are there too.
+  STATIC_CHECK(sends_as_copied("Infinity Fabric", 8) && sends_as_copied("Infinity Fabric", 2));
+  STATIC_CHECK(sends_as_copied("NVLink 2", 4) && sends_as_copied("NVLink 2", 8) &&
+               sends_as_copied("NVLink 2", 16));
 }
 
 // Of large messages, without latency and ramps.
@@ -152,7 +169,11 @@ TEST_CASE("links lead where they are wired to") {
   STATIC_CHECK(leads_to(catalog::v100_sxm2_32gb, 4, 2, 1.0 / 3));
   STATIC_CHECK(leads_to(catalog::v100_sxm2_32gb, 8, 2, 1.0 / 3));
   STATIC_CHECK(leads_to(catalog::v100_sxm2_32gb, 8, 4, 2.0 / 3));
+  STATIC_CHECK(leads_to(catalog::v100_sxm2_32gb, 16, 2, 1));  // DGX-2 has a switch
   STATIC_CHECK(leads_to(catalog::mi300x, 8, 2, 1.0 / 7));
+  // Bridges join four of these cards.
+  STATIC_CHECK(leads_to(catalog::mi210, 4, 2, 1) && leads_to(catalog::mi100, 8, 8, 1));
+  STATIC_CHECK(interconnect_of({.gpu = catalog::mi210, .gpus_per_node = 8})->joined == 4);
   STATIC_CHECK(leads_to(catalog::a100_sxm4_80gb, 8, 2, 1));
   // A bridge of 56.25 GB/s each direction joins two; more meet over PCIe, unless a link is stated.
   CONSTEXPR double over_pcie =

@@ -192,6 +192,7 @@ TEST_CASE("MIG slices have less than their name says, and fit the GPU together")
   // A slice's SMs are no seventh of the GPU's: 16 of 132.
   STATIC_CHECK(near(sm_share(catalog::h100_nvl, *mig(catalog::h100_nvl, "1g.12gb")), 0.1212, 1e-3));
   STATIC_CHECK(mig(catalog::h100_nvl, "1g.11gb")->name == "1g.12gb"sv);
+  STATIC_CHECK(mig(catalog::a100_sxm4_40gb, "1g.10gb")->memory_eighths == 2);
   STATIC_CHECK(mig(catalog::rtx_4090, "1g.12gb").why().code == errc::no_mig);
 }
 

@@ -484,6 +484,10 @@ TEST_CASE("generations of devices") {
   STATIC_CHECK(catalog::efficiency_of(catalog::h200_sxm).products == catalog::hopper.products);
   STATIC_CHECK(catalog::efficiency_of(catalog::gb300).products == catalog::blackwell.products);
   STATIC_CHECK(catalog::efficiency_of(catalog::rtx_4090).products == catalog::geforce.products);
+  // Stated at the rates of GeForce cards.
+  STATIC_CHECK(catalog::efficiency_of(catalog::l40).products == catalog::geforce.products);
+  STATIC_CHECK(catalog::efficiency_of(catalog::gb10).products == catalog::geforce.products);
+  STATIC_CHECK(catalog::efficiency_of(catalog::l40s).products == catalog::workstation.products);
   STATIC_CHECK(catalog::efficiency_of(catalog::rtx_a6000).products ==
                catalog::workstation.products);
   STATIC_CHECK(catalog::efficiency_of(catalog::mi300x).products == catalog::cdna.products);

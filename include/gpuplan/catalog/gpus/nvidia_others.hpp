@@ -60,6 +60,7 @@ inline constexpr gpu_spec l40{
               .tf32 = 90.5_TFLOPS,
               .bf16 = 181.05_TFLOPS,
               .fp16 = 181.05_TFLOPS,
+              .fp16_sum_fp16 = 362.1_TFLOPS,
               .fp16_vector = 90.5_TFLOPS,
               .fp8 = 362_TFLOPS,
               .int8 = 362_TFLOPS},

@@ -26,7 +26,7 @@ inline constexpr gpu_spec gaudi3{
               .bf16 = 1677_TFLOPS,
               .fp16 = 459_TFLOPS,
               .fp8 = 1677_TFLOPS},
-    .peers = peer_link{"Ethernet", 1200_GBps},
+    .peers = peer_link{"Ethernet", 1050_GBps},
     .pcie = pcie_link{.generation = 5, .lanes = 16},
     .tdp = 900_W,
     .source = "ml-engineering, at the 1600 MHz that the device reports",
@@ -45,7 +45,7 @@ inline constexpr gpu_spec gaudi2{
     .memory_label_GB = 96,
     .memory_bandwidth = 2460_GBps,
     .dense = {.bf16 = 432_TFLOPS, .fp16 = 432_TFLOPS, .fp8 = 865_TFLOPS},
-    .peers = peer_link{"Ethernet", 600_GBps},
+    .peers = peer_link{"Ethernet", 525_GBps},
     .pcie = pcie_link{.generation = 4, .lanes = 16},
     .tdp = 600_W,
     .source = "Intel Gaudi 2 whitepaper via ml-engineering",
@@ -84,7 +84,6 @@ inline constexpr gpu_spec tpu_v6e{
     .trust = confidence::two_sources,
 };
 
-// 4800 Gb/s of ICI, printed without a direction.
 inline constexpr gpu_spec tpu_v5p{
     .id = "tpu_v5p",
     .name = "TPU v5p",
@@ -95,7 +94,7 @@ inline constexpr gpu_spec tpu_v5p{
     .memory_label_GB = 95,
     .memory_bandwidth = 2765_GBps,
     .dense = {.bf16 = 459_TFLOPS, .int8 = 918_TFLOPS},
-    .peers = peer_link{"ICI", 600_GBps},
+    .peers = peer_link{"ICI", 1200_GBps},
     .source = "Google Cloud TPU documentation",
     .trust = confidence::two_sources,
 };

@@ -16,6 +16,7 @@ namespace gpu_data {
 // NVIDIA MIG user guide; an A100-SXM4-40GB of ThetaGPU.
 inline constexpr mig_slice mig_a100_40gb[] = {
     {.name = "1g.5gb", .most = 7, .sm_count = 14, .memory_eighths = 1, .memory = 4.75_GiB},
+    {.name = "1g.10gb", .most = 4, .sm_count = 14, .memory_eighths = 2, .memory = 9.75_GiB},
     {.name = "2g.10gb", .most = 3, .sm_count = 28, .memory_eighths = 2, .memory = 9.75_GiB},
     {.name = "3g.20gb", .most = 2, .sm_count = 42, .memory_eighths = 4, .memory = 19.62_GiB},
     {.name = "4g.20gb", .most = 1, .sm_count = 56, .memory_eighths = 4, .memory = 19.62_GiB},

@@ -211,7 +211,8 @@ class area_drawing {
               ' ' + svg_number(y - 4) + "v4H" + svg_number(end) + "v-4\"><title>" +
               markup_escaped(one.name) + "</title></path>\n");
       const double half = text_width(one.name, chart_sheet::text_size) / 2;
-      const double middle = std::clamp((begin + end) / 2, left_ + half, right_ - half);
+      const double middle =
+          std::clamp((begin + end) / 2, left_ + half, std::max(left_ + half, right_ - half));
       const bool holds_name = end - begin > 2 * half + 6;
       if (chart_.spans.size() > most_named && !holds_name) continue;
       for (int line = 0; line < most_lines; ++line) {
