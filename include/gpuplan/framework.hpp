@@ -103,6 +103,8 @@ inline constexpr engine_class fsdp2{.name = &code_names::fsdp2,
                                     .shards_parts = true,
                                     .offloads_weights = true,
                                     .runs_stages = true,
+                                    .runs_chunks = true,
+                                    .defers_weights = true,
                                     .repeats_layers = true,
                                     .repeats_shared_layers = true,
                                     .counts_work = true};
@@ -112,6 +114,7 @@ inline constexpr engine_class fsdp1 = [] {
   changed.name = &code_names::fsdp1;
   changed.trains_parts = false;
   changed.shards_parts = changed.offloads_weights = changed.runs_stages = false;
+  changed.runs_chunks = changed.defers_weights = false;
   changed.counts_work = false;
   return changed;
 }();

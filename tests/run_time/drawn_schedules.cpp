@@ -4,7 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <gpuplan/parallelism.hpp>
-#include <gpuplan/replay/sharding/megatron/orders.hpp>
+#include <gpuplan/replay/sharding/pass_order.hpp>
 #include <gpuplan/time/pipeline.hpp>
 
 #include <algorithm>

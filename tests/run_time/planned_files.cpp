@@ -64,7 +64,8 @@ random_plan any_plan(random_numbers& random) {
     setup.precision = *recipe;
     setup.optimizer.clips_gradients = random.below(2) == 0;
     // Megatron-Core's own is fused.
-    if (random.below(2) == 0 || engine.runs_chunks) setup.optimizer.loop = optimizer_loop::fused;
+    if (random.below(2) == 0 || (engine.runs_pipelines && engine.runs_chunks))
+      setup.optimizer.loop = optimizer_loop::fused;
     if (random.below(3) == 0) setup.recompute = recompute_mode::full;
     if (random.below(6) == 0 && engine.takes_any_optimizer) {
       setup.trains.what = training::adapters;

@@ -26,8 +26,13 @@ constexpr training_setup two_stages(std::int64_t stage) {
   return setup;
 }
 
-constexpr std::int64_t peak_of_torchtitan() {
-  training_setup setup = two_stages(0);
+constexpr std::int64_t peak_of_torchtitan(
+    std::int64_t stage = 0,
+    std::int64_t chunks = 1,
+    pipeline_schedule schedule = pipeline_schedule::one_f_one_b) {
+  training_setup setup = two_stages(stage);
+  setup.parallelism.virtual_pipeline = chunks;
+  setup.parallelism.schedule = schedule;
   setup.precision.compute = number_format::bf16;
   setup.optimizer.clips_gradients = true;
   setup.framework = catalog::torchtitan;
@@ -49,6 +54,13 @@ constexpr std::int64_t peak_of_megatron(pipeline_schedule schedule) {
 TEST_CASE("a stage that fully_shard shares holds what was measured") {
   CONSTEXPR std::int64_t peak = peak_of_torchtitan();
   STATIC_CHECK(peak == 180998192);  // replay_torch_pipelines.cpp has it
+}
+
+TEST_CASE("so does one of two chunks, and one whose gradients of weights wait") {
+  CONSTEXPR std::int64_t of_two = peak_of_torchtitan(0, 2);
+  STATIC_CHECK(of_two == 161912856);
+  CONSTEXPR std::int64_t waits = peak_of_torchtitan(1, 1, pipeline_schedule::zero_bubble);
+  STATIC_CHECK(waits == 197279848);
 }
 
 TEST_CASE("the last stage of a zero-bubble pipeline holds what waits, too") {

@@ -2,7 +2,7 @@
 
 #include <gpuplan/io/table.hpp>
 #include <gpuplan/parallelism.hpp>
-#include <gpuplan/replay/sharding/megatron/orders.hpp>
+#include <gpuplan/replay/sharding/pass_order.hpp>
 #include <gpuplan/time/pipeline.hpp>
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 // Which stage of a pipeline does what when.
 
 #include <gpuplan/parallelism.hpp>
-#include <gpuplan/replay/sharding/megatron/orders.hpp>
+#include <gpuplan/replay/sharding/pass_order.hpp>
 #include <gpuplan/time/pipeline.hpp>
 
 #include <string>

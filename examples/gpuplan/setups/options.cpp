@@ -570,10 +570,14 @@ std::vector<pipeline_schedule> schedules_of(const training_setup& setup,
                                             const known<pipeline_schedule>& asked) {
   if (asked) return {*asked};
   std::vector<pipeline_schedule> all;
-  // GPipe takes as long as 1F1B, and never less memory.
+  // GPipe takes as long as 1F1B, and never less memory. Where PyTorch puts off gradients of weights
+  // it keeps whole graphs: who wants that says so.
+  const auto is_tried = [&](pipeline_schedule one) {
+    return one != pipeline_schedule::gpipe &&
+           !(setup.framework.layers().divides_stages && traits_of(one).defers_weights);
+  };
   for (const word<pipeline_schedule>& one : schedules)
-    if (one.is != pipeline_schedule::gpipe && setup.framework.engine.schedules.has(one.is))
-      all.push_back(one.is);
+    if (is_tried(one.is) && setup.framework.engine.schedules.has(one.is)) all.push_back(one.is);
   return all;
 }
 std::string in_words(pipeline_schedule schedule) { return said(schedules, schedule); }

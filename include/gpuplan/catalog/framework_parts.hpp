@@ -15,10 +15,11 @@ inline constexpr engine ddp{};
 /// fully_shard with its defaults,
 inline constexpr engine fsdp2{.is = &engine_classes::fsdp2};
 /// and as torchtitan calls it.
-inline constexpr engine titan_fsdp2{.is = &engine_classes::fsdp2,
-                                    .schedules = {.gpipe = true},
-                                    .keeps_last_layer = true,
-                                    .gathers_before_checkpoint = true};
+inline constexpr engine titan_fsdp2{
+    .is = &engine_classes::fsdp2,
+    .schedules = {.zero_bubble = true, .zero_bubble_v = true, .dual_pipe_v = true, .gpipe = true},
+    .keeps_last_layer = true,
+    .gathers_before_checkpoint = true};
 /// DeepSpeed with its defaults,
 inline constexpr engine deepspeed{.is = &engine_classes::deepspeed};
 /// and as Megatron-DeepSpeed of early 2022 had it.

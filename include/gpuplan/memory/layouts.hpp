@@ -221,11 +221,16 @@ struct transformer_memory_of {
       each = (weight / (layout.zero_stage == 3 ? shares : 1)) + state / shares;
     else if (layout.zero_stage != 0)
       each = 2 * weight;
-    // A stage has weights and gradients whole until all micro-batches are done.
-    if (holds == held_states::parts && layout.pipeline_parallel > 1)
-      each +=
-          (bits_per_element(setup.precision.compute) + bits_per_element(setup.precision.reduced)) /
-          8.0;
+    // A stage has weights and gradients whole until all micro-batches are done; of two or three
+    // chunks, weights as its step begins.
+    if (holds == held_states::parts && layout.pipeline_parallel > 1) {
+      const double whole = bits_per_element(setup.precision.compute) / 8.0;
+      const double no_gradients = whole - weight / shares;
+      if (layout.virtual_pipeline == 1)
+        each += whole + bits_per_element(setup.precision.reduced) / 8.0;
+      else if (layout.virtual_pipeline <= 3 && no_gradients > 0)
+        each += no_gradients;
+    }
     return bytes::from_value(held * each * (1 + fragmentation)) +
            needs_of(setup, plan, channels).total();
   }

@@ -208,7 +208,7 @@ constexpr profiled_counts profiled_counts_of(const training_setup& setup,
   }
   counts.goes_on = true;
   if (traits_of(setup.parallelism.schedule).defers_weights) {
-    const micro_batch_rule taken = micro_batches_of(setup.parallelism);
+    const micro_batch_rule taken = micro_batches_of(setup.framework.layers(), setup.parallelism);
     const std::int64_t full = taken.least > 1 ? taken.least : 2 * stages;
     if (taken.least == 1)
       for (const std::int64_t count : {std::int64_t{1}, stages}) counts.add(count);

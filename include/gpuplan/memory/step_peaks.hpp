@@ -424,7 +424,8 @@ constexpr bool keeps_all_micro_batches(const training_setup& setup) {
 
 // Micro-batches of a step. There is a first, one between, and a last; a stage holds one for each
 // stage from it on. Megatron-Core's last stage notes the loss of each. Where gradients of weights
-// wait, twice as many micro-batches as stages fill a pipeline.
+// wait, twice as many micro-batches as stages fill a pipeline. By PyTorch's schedules each adds its
+// tokens and labels, by GPipe what it keeps, and what backwards of several chunks send.
 constexpr repetition repeated_micro_batches(const training_setup& setup, const batch_plan& plan) {
   const std::int64_t all = plan.accumulation;
   const std::int64_t stages = setup.parallelism.pipeline_parallel;
@@ -432,22 +433,23 @@ constexpr repetition repeated_micro_batches(const training_setup& setup, const b
     return {all < 3 ? all : 3, 1, keeps_all_micro_batches(setup) && all > 3 ? all - 3 : 0};
   const bool in_turns = setup.parallelism.virtual_pipeline > 1;
   const std::int64_t period = in_turns ? stages : 1;
-  const micro_batch_rule taken = micro_batches_of(setup.parallelism);
+  const bool adds_each = setup.framework.layers().divides_stages;
+  const micro_batch_rule taken = micro_batches_of(setup.framework.layers(), setup.parallelism);
   if (traits_of(setup.parallelism.schedule).defers_weights) {
     const std::int64_t few = (2 * stages + 2) / taken.multiple_of * taken.multiple_of;
     if (all <= few + taken.multiple_of) return {all, taken.multiple_of, 0};
-    const bool notes = holds_last_chunk(setup.parallelism, setup.place.stage);
+    const bool notes = adds_each || holds_last_chunk(setup.parallelism, setup.place.stage);
     return {few + (all - few) % taken.multiple_of,
             taken.multiple_of,
             notes ? (all - few) / taken.multiple_of : 0};
   }
-  // By torchtitan's, each adds its tokens and labels, by GPipe's what it keeps.
-  const bool adds_each = setup.framework.layers().divides_stages;
   const bool all_are = setup.parallelism.schedule == pipeline_schedule::gpipe;
   const std::int64_t on_their_way = all_are ? 1 : stages - setup.place.stage;
   const std::int64_t apart = on_their_way + 2;
-  const std::int64_t least = micro_batches_of(setup.framework.layers(), setup.parallelism).least;
-  const std::int64_t fewer = (in_turns ? 3 * stages : apart > least ? apart : least) + all % period;
+  const std::int64_t fewer = (in_turns              ? 3 * stages
+                              : apart > taken.least ? apart
+                                                    : taken.least) +
+                             all % period;
   if (all <= fewer + period) return {all, period, 0};
   const bool notes_losses =
       setup.framework.engine.is->notes_losses && setup.place.stage == stages - 1;

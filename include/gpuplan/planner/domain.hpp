@@ -294,8 +294,12 @@ class family_layouts {
     for (std::int64_t p = pipeline.low; p <= pipeline.high; ++p) {
       const std::int64_t ranks = family.tensor * family.context * p;
       if (!domain.has_gpus_for(ranks)) continue;
-      const degree_span chunks = domain.searched(
+      degree_span chunks = domain.searched(
           space.virtual_pipeline, as_set.virtual_pipeline, p > 1 ? ceil_div(layers + 2, p) : 1);
+      // PyTorch's schedule of several keeps more, and is tried where one is not taken.
+      if (setup.framework.layers().divides_stages && !traits_of(as_set.schedule).folds &&
+          chunks.low == 1)
+        chunks.high = 1;
       const split_choices splits(setup, as_set, p);
       for (std::int64_t which = 0; which < split_choices::most; ++which) {
         if (!splits.has(which)) continue;

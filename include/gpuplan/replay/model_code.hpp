@@ -34,6 +34,12 @@ struct nn_module {
 
 class model_code;
 
+/// Where a chunk of a pipeline's stage begins, among the rank's layers and parameters.
+struct chunk_begin {
+  int layer = 0;
+  int parameter = 0;
+};
+
 /// A module of Python whose forward and backward have hooks: its own parameters' places.
 struct watched_module {
   int weight = none;
@@ -73,9 +79,13 @@ class sharding {
   constexpr virtual void after_backward(int /*unit*/) {}
   constexpr virtual void gradient_is_there(int /*parameter*/) {}
   constexpr virtual void backward_is_done() {}
-  /// Of a pipeline's stage: a micro-batch's backward is done, and all of a step's are.
+  /// Of a chunk of a pipeline's stage: its weights are gathered, all at once; it runs next; its
+  /// weights go; a micro-batch's backward is done, and all of a step's are.
+  constexpr virtual void gather_chunk(int /*chunk*/) {}
+  constexpr virtual void run_chunk(int /*chunk*/) {}
+  constexpr virtual void free_chunk(int /*chunk*/) {}
   constexpr virtual void pass_is_done() {}
-  constexpr virtual void reduce_all() {}
+  constexpr virtual void reduce_chunk(int /*chunk*/) {}
   /// The optimizer has updated the parameters.
   constexpr virtual void step_is_done() {}
 
@@ -128,9 +138,11 @@ class model_code : public recomputer {
   }
   /// One micro-batch, to the loss, or to what `outer_loss` makes it of outside the model.
   constexpr virtual value forward() = 0;
-  /// One micro-batch through a pipeline's stage, from what the one before has sent; to what is sent
-  /// on, or `outer_loss` reads.
-  constexpr virtual value forward_stage(const tensor& /*received*/) { return forward(); }
+  /// One micro-batch through a chunk of a pipeline's stage, from what the one before has sent; to
+  /// what is sent on, or `outer_loss` reads.
+  constexpr virtual value forward_stage(int /*chunk*/, const tensor& /*received*/) {
+    return forward();
+  }
   constexpr virtual value outer_loss(const tensor& result) { return t.share(result); }
   /// Another model of its class, whose log-probabilities its loss reads.
   constexpr virtual void read_reference(model_code& /*other*/) {}
@@ -148,8 +160,9 @@ class model_code : public recomputer {
     }
   }
 
-  model_code* whole_model = this;  // the model that this is a part of
-  int first_unit = 0;              // of its layers, among those of all parts
+  growing_array<chunk_begin> chunks{};  // of a pipeline's stage that PyTorch divided
+  model_code* whole_model = this;       // the model that this is a part of
+  int first_unit = 0;                   // of its layers, among those of all parts
   sharding* shards = nullptr;
   bool is_watched = false;  // the sharding has hooks around every module
   tensor given_input{};     // the input as the present forward was given it

@@ -6,6 +6,7 @@
 #include <gpuplan/replay/eager/operators.hpp>
 #include <gpuplan/replay/eager/operators/lists.hpp>
 #include <gpuplan/replay/eager/tape.hpp>
+#include <gpuplan/replay/model_code.hpp>
 #include <gpuplan/training_setup.hpp>
 
 #include <cstdint>
@@ -29,7 +30,12 @@ class optimizer_states {
 
   /// What exists from construction on. `updated`: the parameters that are updated here, in that
   /// order; all where there is none.
-  constexpr void construct(const growing_array<int>* updated = nullptr) {
+  /// Of a pipeline's chunks each has an optimizer of its own.
+  constexpr void construct(const growing_array<int>* updated = nullptr,
+                           const growing_array<chunk_begin>* chunks = nullptr) {
+    for (int chunk = 1; chunks != nullptr && chunk < chunks->size(); ++chunk)
+      ends_.push((*chunks)[chunk].parameter);
+    ends_.push(t_.parameters.size());
     const bool is_muon = setup_.optimizer.kind == optimizer_kind::muon;
     const bool is_divided = setup_.parallelism.tensor_parallel > 1;  // tensors apart from DTensors
     parts_[0].kind = setup_.optimizer.kind;
@@ -82,13 +88,15 @@ class optimizer_states {
       t_.begin(moment::clip);
       for (int at = 0; is_scaled() && at < count_; ++at) {
         growing_array<int> scaled;
-        find_gradients(parts_[at], scaled);
+        find_gradients(parts_[at], scaled, 0, t_.parameters.size());
         parts_[at].infinities = unscale(8, scaled);
       }
       clip();
     }
     t_.begin(moment::optimizer);
-    for (int at = 0; at < count_; ++at) step(parts_[at]);
+    for (int at = 0; at < count_; ++at)
+      for (int end = 0; end < ends_.size(); ++end)
+        step(parts_[at], end == 0 ? 0 : ends_[end - 1], ends_[end]);
     if (is_scaled()) t_.executes(16);  // the scale
     for (int at = 0; at < count_; ++at) {
       t_.release(parts_[at].infinities);
@@ -404,9 +412,10 @@ class optimizer_states {
 
   // -- steps
 
-  constexpr void step(part& of) {
+  // Of parameters from `first` to before `last`.
+  constexpr void step(part& of, int first, int last) {
     growing_array<int> updated;
-    find_gradients(of, updated);
+    find_gradients(of, updated, first, last);
     if (updated.size() == 0) return;
     int found = none;
     int factor = none;
@@ -443,9 +452,15 @@ class optimizer_states {
     t_.release(found);
   }
 
-  constexpr void find_gradients(const part& of, growing_array<int>& parameters) const {
-    for (int at = 0; at < of.parameters.size(); ++at)
-      if (t_.parameters[of.parameters[at]].gradient.defined()) parameters.push(of.parameters[at]);
+  constexpr void find_gradients(const part& of,
+                                growing_array<int>& parameters,
+                                int first,
+                                int last) const {
+    for (int at = 0; at < of.parameters.size(); ++at) {
+      const int parameter = of.parameters[at];
+      if (parameter >= first && parameter < last && t_.parameters[parameter].gradient.defined())
+        parameters.push(parameter);
+    }
   }
 
   // In place.
@@ -692,6 +707,7 @@ class optimizer_states {
   const training_setup& setup_;
   part parts_[2]{};
   int count_ = 1;
+  growing_array<int> ends_{};  // of parameters that have an optimizer of their own
   growing_array<state> states_{};
   growing_array<int> masters_{};
   int maps_[2] = {none, none};

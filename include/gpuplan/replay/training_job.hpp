@@ -7,6 +7,7 @@
 #include <gpuplan/replay/codes.hpp>
 #include <gpuplan/replay/model_code.hpp>
 #include <gpuplan/replay/optimizer_step.hpp>
+#include <gpuplan/replay/sharding/torch_chunks.hpp>
 #include <gpuplan/replay/sharding/torch_pipeline.hpp>
 #include <gpuplan/training_setup.hpp>
 
@@ -72,7 +73,7 @@ class running_job final : public training_job {
     if (shards_ == nullptr)
       states_.construct();
     else if (!shards_->has_own_step())
-      states_.construct(shards_->updated());
+      states_.construct(shards_->updated(), &code_->chunks);
     if (reference != nullptr) build_reference(*reference);
     code_->make_batch();
   }
@@ -128,10 +129,20 @@ class running_job final : public training_job {
     }
   }
   constexpr void step_of_stage() {
-    torch_pipeline micro_batches(tape_, *code_, *shards_, setup_, plan_);
-    micro_batches.run();
-    tape_.begin(moment::optimizer);
-    update();
+    const parallelism& layout = setup_.parallelism;
+    const auto finish = [&] {
+      tape_.begin(moment::optimizer);
+      update();
+    };
+    if (layout.virtual_pipeline > 1 || traits_of(layout.schedule).defers_weights) {
+      torch_chunks micro_batches(tape_, *code_, *shards_, setup_, plan_);
+      micro_batches.run();
+      finish();
+    } else {
+      torch_pipeline micro_batches(tape_, *code_, *shards_, setup_, plan_);
+      micro_batches.run();
+      finish();
+    }
   }
   // Its parameters would train, and no loss follows them back.
   constexpr void build_reference(model_code& reference) {

@@ -151,13 +151,16 @@ struct training_setup {
 }
 
 /// How many micro-batches of a step go through a pipeline of such layers: as the schedule takes
-/// them; by PyTorch's Schedule1F1B at least as many as there are stages.
+/// them; by PyTorch's Schedule1F1B at least as many as there are stages, by its
+/// ScheduleInterleavedZeroBubble a multiple of them.
 [[nodiscard]] constexpr micro_batch_rule micro_batches_of(const layer_class& code,
                                                           const parallelism& layout) {
   micro_batch_rule taken = micro_batches_of(layout);
-  if (code.divides_stages && layout.schedule == pipeline_schedule::one_f_one_b &&
-      layout.pipeline_parallel > taken.least)
+  if (!code.divides_stages) return taken;
+  if (layout.schedule == pipeline_schedule::one_f_one_b && layout.pipeline_parallel > taken.least)
     taken.least = layout.pipeline_parallel;
+  if (layout.schedule == pipeline_schedule::zero_bubble)
+    taken.multiple_of = layout.pipeline_parallel;
   return taken;
 }
 

@@ -228,9 +228,13 @@ constexpr failure flaw_of_torch_stages(const training_setup& setup) {
   const named_fact layers{fact::num_hidden_layers, setup.model.num_hidden_layers};
   if (const failure why = flaw_of_split(layout, layers); failed(why)) return why;
   // The ends have parameters without layers too.
-  for (std::int64_t stage = 1; stage < layout.pipeline_parallel - 1; ++stage)
-    if (layers_of_stage(layout, layers.value, stage) == 0)
-      return without_code({{fact::stage, stage}, layers, stages});
+  for (std::int64_t stage = 0; stage < layout.pipeline_parallel; ++stage)
+    for (std::int64_t chunk = 0; chunk < layout.virtual_pipeline; ++chunk) {
+      const std::int64_t place = place_of_chunk(layout, stage, chunk);
+      if (place != 0 && place != chunks_in_all(layout) - 1 &&
+          layers_of_chunk(layout, layers.value, stage, chunk).size() == 0)
+        return without_code({{fact::stage, stage}, layers, stages});
+    }
   return {};
 }
 
@@ -259,8 +263,14 @@ constexpr failure flaw_of_schedule(const training_setup& setup) {
   }
   if (!traits_of(layout.schedule).defers_weights) return {};
   // What waits of these is not known.
-  return flaw_if_any(
-      {{fact::trains, setup.trains.what}, {fact::mtp_layers, setup.model.mtp_layers}}, schedule);
+  if (const failure why = flaw_if_any(
+          {{fact::trains, setup.trains.what}, {fact::mtp_layers, setup.model.mtp_layers}},
+          schedule);
+      failed(why))
+    return why;
+  // PyTorch would compute a layer again for each of its parameters, and keep that.
+  if (!setup.framework.layers().divides_stages) return {};
+  return flaw_if_any({{fact::recompute, setup.recompute}}, schedule);
 }
 
 constexpr failure flaw_of_layout(const training_setup& setup) {
@@ -274,7 +284,7 @@ constexpr failure flaw_of_layout(const training_setup& setup) {
   const layer_class& code = setup.framework.layers();
   const std::int64_t ranks = layout.tensor_parallel;
   if (layout.virtual_pipeline > 1) {
-    if (!code.is_pipelined) return without_code({chunks, layers, one});
+    if (!code.is_pipelined && !code.divides_stages) return without_code({chunks, layers, one});
     if (!setup.framework.engine.is->runs_chunks) return without_code({chunks, sharding, one});
     if (layout.pipeline_parallel == 1) return without_code({chunks, stages, one});
   }

@@ -14,28 +14,34 @@ namespace gpuplan::eager {
 class torchtitan_llama final : public model_code {
  public:
   constexpr torchtitan_llama(tape& on, const training_setup& of, const batch_plan& with)
-      : model_code(on, of, with),
-        parts_(on, of.parallelism.tensor_parallel, true),
-        begins_(of.place.stage == 0),
-        ends_(of.place.stage == of.parallelism.pipeline_parallel - 1) {
-    layers = layers_of_stage(of.parallelism, model.num_hidden_layers, of.place.stage);
+      : model_code(on, of, with), parts_(on, of.parallelism.tensor_parallel, true) {
+    layers = 0;
+    for (std::int64_t chunk = 0; chunk < of.parallelism.virtual_pipeline; ++chunk)
+      layers += layers_of(chunk);
   }
-  constexpr ~torchtitan_llama() override {}  // NOLINT(modernize-use-equals-default)
+  constexpr ~torchtitan_llama() override { delete[] angles_; }
 
   constexpr void construct() override {
     const std::int64_t width = model.hidden_size;
-    if (begins_) tokens_ = token_table(parts_.part_of(model.vocab_size), width, trains_all());
-    for (std::int64_t at = 0; at < layers; ++at) {
-      const auto built = t.building_unit(at);
-      build_layer(trains_layer(at));
+    const std::int64_t count = setup.parallelism.virtual_pipeline;
+    angles_ = new value[static_cast<unsigned long>(count)];
+    for (int chunk = 0; chunk < count; ++chunk) {
+      chunks.push({modules_.size(), t.parameters.size()});
+      if (begins(chunk))
+        tokens_ = token_table(parts_.part_of(model.vocab_size), width, trains_all());
+      for (const std::int64_t last = modules_.size() + layers_of(chunk); modules_.size() < last;) {
+        const std::int64_t at = modules_.size();
+        const auto built = t.building_unit(at);
+        build_layer(trains_layer(at));
+      }
+      if (ends(chunk)) {
+        norm_ = norm_module(width, trains_final_norm());
+        head_ = linear_module(
+            operator_kind::head, parts_.part_of(model.vocab_size), width, false, trains_head());
+      }
+      angles_[chunk] = new_angles();
+      add_numbers(angles_[chunk]);
     }
-    if (ends_) {
-      norm_ = norm_module(width, trains_final_norm());
-      head_ = linear_module(
-          operator_kind::head, parts_.part_of(model.vocab_size), width, false, trains_head());
-    }
-    angles_ = new_angles();
-    add_numbers(angles_);
   }
 
   /// It was built in its parts.
@@ -46,36 +52,40 @@ class torchtitan_llama final : public model_code {
       parameter.casts_whole_gradient = parameter.data.size.rank == 1;
       parameter.sums_whole_gradient = parameter.casts_whole_gradient || at == tokens_.weight;
     }
-    if (begins_) t.parameters[tokens_.weight].gradient_size = {model.vocab_size, model.hidden_size};
+    if (tokens_.weight != none)
+      t.parameters[tokens_.weight].gradient_size = {model.vocab_size, model.hidden_size};
   }
 
-  /// Once the model has memory, another table of angles comes from the host.
+  /// Once the model has memory, other tables of angles come from the host.
   constexpr void cast_model() override {
     move_model();
-    angles_ = new_angles();
-    t.buffers.back() = *angles_;
+    for (int chunk = 0; chunk < chunks.size(); ++chunk) {
+      angles_[chunk] = new_angles();
+      t.buffers[t.buffers.size() - chunks.size() + chunk] = *angles_[chunk];
+    }
   }
 
   constexpr void make_batch() override {
     // Each stage has those of all micro-batches.
-    const std::int64_t count = begins_ && ends_ ? 1 : plan.accumulation;
+    const std::int64_t count = setup.parallelism.pipeline_parallel == 1 ? 1 : plan.accumulation;
     const sizes all{count * plan.micro_batch, tokens_of_rank()};
     const auto charged = t.charge(purpose::buffers);
     ids_ = t.make(all, element::int64);
     labels_ = t.make(all, element::int64);
   }
 
-  constexpr value forward() override { return forward_stage({}); }
-  constexpr value forward_stage(const tensor& received) override {
+  constexpr value forward() override { return forward_stage(0, {}); }
+  constexpr value forward_stage(int chunk, const tensor& received) override {
     t.begin(moment::forward);
     value x;
-    if (begins_)
+    if (begins(chunk))
       x = embedded();
     else
       x = t.share(received);
-    beside[0] = angles_;
-    for (std::int64_t at = 0; at < layers; ++at) x = run_layer(at, x);
-    if (!ends_) return x;
+    beside[0] = angles_[chunk];
+    const std::int64_t first = chunks[chunk].layer;
+    for (std::int64_t at = first; at < first + layers_of(chunk); ++at) x = run_layer(at, x);
+    if (!ends(chunk)) return x;
     t.begin(moment::loss);
     x = norm(x, norm_);
     if (!parts_.is_on()) return linear(x, head_);
@@ -94,6 +104,18 @@ class torchtitan_llama final : public model_code {
   }
 
  private:
+  /// Whether a chunk has the model's beginning, or its end.
+  [[nodiscard]] constexpr bool begins(int chunk) const { return place_of(chunk) == 0; }
+  [[nodiscard]] constexpr bool ends(int chunk) const {
+    return place_of(chunk) == chunks_in_all(setup.parallelism) - 1;
+  }
+  [[nodiscard]] constexpr std::int64_t place_of(std::int64_t chunk) const {
+    return place_of_chunk(setup.parallelism, setup.place.stage, chunk);
+  }
+  [[nodiscard]] constexpr std::int64_t layers_of(std::int64_t chunk) const {
+    return layers_of_chunk(setup.parallelism, model.num_hidden_layers, setup.place.stage, chunk)
+        .size();
+  }
   /// One function, which reads the logits and keeps two numbers of each token.
   constexpr value compiled_loss(const tensor& logits) {
     const int by = t.add_node(of_loss_, {&logits});
@@ -281,13 +303,12 @@ class torchtitan_llama final : public model_code {
   }
 
   tensor_parallel parts_;
-  bool begins_;  // the model, of a pipeline's first stage,
-  bool ends_;    // and of its last
   nn_module tokens_{}, norm_{}, head_{};
   growing_array<layer_modules> modules_{};
   growing_array<compiled_llama_layer> compiled_{};
   gradient_of_loss of_loss_{};
-  value angles_{}, ids_{}, labels_{};
+  value* angles_ = nullptr;  // by chunk
+  value ids_{}, labels_{};
 };
 
 }  // namespace gpuplan::eager

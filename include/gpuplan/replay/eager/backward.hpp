@@ -42,6 +42,7 @@ constexpr void tape::run(int index) {
     incoming[at] = value(*this, by.gradient[at]);
     by.gradient[at] = {};
   }
+  if (retains_ && by.left_out != 0) by.gradient[0] = share(*incoming[0]).take();
   gradients out;
   for (int which = 0; which < by.kept; ++which) static_cast<void>(kept_by(index, which));
   by.kind->backward({*this, by, index, incoming, *incoming[0], out.of});
@@ -64,7 +65,7 @@ constexpr void tape::hand_on(int index, value* incoming, gradients& out) {
   const node& by = nodes[index];
   if (by.region != none) drop_kept(index);
   for (int which = 0; which < by.inputs; ++which) {
-    if (by.input[which].node == none) {
+    if (!by.goes_to(which)) {
       out.of[which] = value();
       continue;
     }
@@ -78,7 +79,8 @@ constexpr void tape::hand_on(int index, value* incoming, gradients& out) {
   end_of_region(by);
   const int inputs = by.inputs;
   edge to[most_inputs];
-  for (int which = 0; which < inputs; ++which) to[which] = by.input[which];
+  for (int which = 0; which < inputs; ++which)
+    if (by.goes_to(which)) to[which] = by.input[which];
   for (int which = 0; which < inputs; ++which)
     if (to[which].node != none) deliver(to[which], std::move(out.of[which]));
 }
@@ -162,8 +164,8 @@ constexpr void tape::follow(const tensor& from, const tensor& gradient, int firs
   for (int at = from.node; at >= first; --at) {
     if (!reached[at - first]) continue;
     for (int which = 0; which < nodes[at].inputs; ++which) {
+      if (!nodes[at].goes_to(which)) continue;
       const int to = nodes[at].input[which].node;
-      if (to == none) continue;
       ++nodes[to].pending;
       reached[to - first] = true;
     }
@@ -182,11 +184,65 @@ constexpr void tape::follow(const tensor& from, const tensor& gradient, int firs
     else
       run(at);
     for (int which = 0; which < nodes[at].inputs; ++which) {
+      if (!nodes[at].goes_to(which)) continue;
       const int to = nodes[at].input[which].node;
-      if (to != none && nodes[to].kind == &node_kind::accumulate && nodes[to].pending == 0)
-        accumulate(to);
+      if (nodes[to].kind == &node_kind::accumulate && nodes[to].pending == 0) accumulate(to);
     }
   }
+}
+
+constexpr void tape::follow_to(const tensor& leaf,
+                               const tensor& from,
+                               const tensor& gradient,
+                               int first) {
+  growing_array<bool> leads;
+  for (int at = first; at <= from.node; ++at) {
+    node& by = nodes[at];
+    unsigned char others = 0;
+    bool is_on_the_way = at == leaf.node;
+    for (int which = 0; which < by.inputs; ++which) {
+      if (!by.leads_back(which)) continue;
+      if (leads[by.input[which].node - first])
+        is_on_the_way = true;
+      else
+        others = static_cast<unsigned char>(others | 1U << which);
+    }
+    if (is_on_the_way) by.left_out = others;
+    leads.push(is_on_the_way);
+  }
+  const mode_scope stays(*this, retains_, true);
+  follow(from, gradient, first);
+}
+
+constexpr int tape::accumulate_left_out(int index) const {
+  int at = index;
+  for (int which = 0; which < nodes[index].inputs; ++which)
+    if (nodes[index].left_out >> which & 1) at = nodes[index].input[which].node;
+  while (nodes[at].kind != &node_kind::accumulate) at = nodes[at].input[0].node;
+  return at;
+}
+
+constexpr value tape::gradient_left_out(int index) {
+  node& by = nodes[index];
+  const int leaf = accumulate_left_out(index);
+  unsigned char others = 0;
+  int at = none;
+  for (int which = 0; which < by.inputs; ++which) {
+    if (by.goes_to(which))
+      others = static_cast<unsigned char>(others | 1U << which);
+    else if (by.leads_back(which))
+      at = by.input[which].node;
+  }
+  by.left_out = others;
+  const mode_scope inside(*this, in_backward_, true);
+  const mode_scope ran(*this, running_, index);
+  if (by.layer != layer_) begin(moment::backward, by.layer);
+  run(index);
+  for (; at != leaf; at = nodes[at].input[0].node) {
+    running_ = at;
+    run(at);
+  }
+  return gradient_of_node(leaf);
 }
 
 constexpr void tape::backward(const tensor& loss) {

@@ -57,12 +57,19 @@ struct node {
   int unit = none;                // whose backward begins here
   bool takes_any_format = false;  // of gradients
   bool distributed = false;       // its results are parts of tensors
+  unsigned char left_out = 0;     // inputs, a bit each, whose gradients are not made now
   edge input[most_inputs]{edge{}, edge{}, edge{}, edge{}};
   tensor gradient[most_outputs]{tensor{}, tensor{}, tensor{}};  // as far as it has arrived
   sizes size[most_outputs]{sizes{}, sizes{}, sizes{}};          // of the results,
   element format[most_outputs]{};                               // likewise
   std::int64_t argument[6]{};
   const own_backward* own = nullptr;  // of a function
+
+  [[nodiscard]] constexpr bool leads_back(int which) const { return input[which].node != none; }
+  /// Whether a backward goes on to the input.
+  [[nodiscard]] constexpr bool goes_to(int which) const {
+    return leads_back(which) && (left_out >> which & 1) == 0;
+  }
 };
 
 }  // namespace gpuplan::eager

@@ -19,8 +19,10 @@ struct node_backward {
   const tensor& g;        // of the first,
   value* out;             // and of the inputs, to be made
 
-  /// Whether the input needs a gradient.
-  [[nodiscard]] constexpr bool wants(int which) const { return by.input[which].node != none; }
+  /// Whether the input needs a gradient,
+  [[nodiscard]] constexpr bool needs(int which) const { return by.leads_back(which); }
+  /// and now.
+  [[nodiscard]] constexpr bool wants(int which) const { return by.goes_to(which); }
   [[nodiscard]] constexpr const tensor& kept(int which) const { return t.kept_by(index, which); }
   [[nodiscard]] constexpr value like_gradient() const { return t.make_like(g.size, g.format, g); }
 };

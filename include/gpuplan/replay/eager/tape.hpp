@@ -493,6 +493,17 @@ class tape : public storage_table {
   /// graphs may follow each other: `begin_graph` tells where one begins, `forget` drops those from
   /// there on.
   constexpr void follow(const tensor& from, const tensor& gradient, int first);
+  /// Likewise, to one leaf and to no parameter (torch.autograd.grad, retain_graph). The graph keeps
+  /// what it kept. Where its way passes an operator that a parameter goes into, that operator's
+  /// `left_out` is set, and it keeps the gradient of its result.
+  constexpr void follow_to(const tensor& leaf,
+                           const tensor& from,
+                           const tensor& gradient,
+                           int first);
+  /// The accumulate node behind what such an operator left out,
+  [[nodiscard]] constexpr int accumulate_left_out(int index) const;
+  /// and the gradient that arrives there: the operator lets go of what it kept.
+  [[nodiscard]] constexpr value gradient_left_out(int index);
   struct graph_place {
     int node = 0;
     int kept = 0;
@@ -555,10 +566,7 @@ class tape : public storage_table {
   }
   /// Takes the gradient of a leaf.
   [[nodiscard]] constexpr value gradient_of(const tensor& of_leaf) {
-    tensor& there = nodes[of_leaf.node].gradient[0];
-    const tensor taken = there;
-    there = {};
-    return {*this, taken};
+    return gradient_of_node(of_leaf.node);
   }
 
   /// Takes over the gradient of a parameter.
@@ -582,6 +590,12 @@ class tape : public storage_table {
   }
 
  private:
+  [[nodiscard]] constexpr value gradient_of_node(int index) {
+    tensor& there = nodes[index].gradient[0];
+    const tensor taken = there;
+    there = {};
+    return {*this, taken};
+  }
   constexpr void keep_workspace(std::int64_t bytes, int& storage) {
     if (storage != none || bytes == 0) return;
     storage = charge(purpose::workspace)->new_storage(bytes, {"workspace"});
@@ -604,6 +618,7 @@ class tape : public storage_table {
     if (++region.made == region.count) stopped_ = true;
   }
   constexpr void drop_kept(int index) {
+    if (retains_) return;
     node& by = nodes[index];
     for (int at = by.first_kept; at < by.first_kept + by.kept; ++at) {
       release(kept[at].storage);
@@ -638,6 +653,7 @@ class tape : public storage_table {
   bool autocasts_ = false;
   element autocast_format_ = element::bf16;
   bool distributed_ = false;
+  bool retains_ = false;  // what a backward needed
   int unit_ = none;
   int layer_ = none;
   int running_ = none;

@@ -20,6 +20,20 @@ namespace gpuplan::eager {
 /// its gradients are reduced on another. Where ranks share in groups (hybrid shard), the groups'
 /// sums are reduced then. This is the first rank.
 class fully_shard final : public sharding {
+  // Of the layers, those of the present chunk.
+  [[nodiscard]] constexpr int first_unit() const {
+    return code_->chunks.size() == 0 ? 0 : code_->chunks[root_ - first_root_].layer;
+  }
+  [[nodiscard]] constexpr int last_unit() const {
+    return root_ + 1 < units_.size() ? code_->chunks[root_ + 1 - first_root_].layer : first_root_;
+  }
+  // As modules() has them.
+  template <class Use>
+  constexpr void for_units(const Use& use) {
+    use(root_);
+    for (int at = first_unit(); at < last_unit(); ++at) use(at);
+  }
+
  public:
   constexpr fully_shard(tape& on, const training_setup& setup, const batch_plan& plan)
       : t_(on),
@@ -44,13 +58,20 @@ class fully_shard final : public sharding {
   }
   constexpr ~fully_shard() override {}  // NOLINT(modernize-use-equals-default)
 
+  constexpr void begins(model_code& code) override { code_ = &code; }
   constexpr void model_is_built() override {
+    const int parameters = t_.parameters.size();
     int last = none;
-    for (int at = 0; at < t_.parameters.size(); ++at)
+    for (int at = 0; at < parameters; ++at)
       if (t_.parameters[at].unit > last) last = t_.parameters[at].unit;
-    for (int at = 0; at <= last; ++at) add_unit(at);
-    root_ = last + 1;
-    add_unit(none);
+    for (int at = 0; at <= last; ++at) add_unit(at, 0, parameters);
+    root_ = first_root_ = last + 1;
+    const growing_array<chunk_begin>& chunks = code_->chunks;
+    for (int chunk = 0; chunk < chunks.size(); ++chunk)
+      add_unit(none,
+               chunks[chunk].parameter,
+               chunk + 1 < chunks.size() ? chunks[chunk + 1].parameter : parameters);
+    if (chunks.size() == 0) add_unit(none, 0, parameters);
   }
 
   /// On the host none is updated here.
@@ -92,7 +113,8 @@ class fully_shard final : public sharding {
     units_[at].backward = phase::running;
     gather(at);
     take_over(at, false);
-    if (units_[at].turn > 0) gather(turns_[units_[at].turn - 1]);
+    // A stage's are whole.
+    if (units_[at].turn > 0 && !is_stage_) gather(turns_[units_[at].turn - 1]);
   }
 
   constexpr void after_backward(int at) override {
@@ -101,10 +123,23 @@ class fully_shard final : public sharding {
     if (!is_stage_) end_unit(at, reduces_);
   }
 
+  constexpr void gather_chunk(int chunk) override {
+    root_ = first_root_ + chunk;
+    for_units([&](int at) { gather(at, streams::operators); });
+  }
+  constexpr void run_chunk(int chunk) override {
+    root_ = first_root_ + chunk;
+    for_units([&](int at) { take_over(at, false); });
+  }
+  constexpr void free_chunk(int chunk) override {
+    root_ = first_root_ + chunk;
+    for_units([&](int at) { free_whole(at); });
+  }
   constexpr void pass_is_done() override { end_passes(); }
   /// From the last unit to the first, each alone.
-  constexpr void reduce_all() override {
-    for (int at = root_; at-- > 0;) {
+  constexpr void reduce_chunk(int chunk) override {
+    root_ = first_root_ + chunk;
+    for (int at = last_unit(); at-- > first_unit();) {
       t_.begin(moment::backward, at);
       end_unit(at, true);
     }
@@ -137,15 +172,14 @@ class fully_shard final : public sharding {
   };
 
   constexpr void end_passes() {
-    finish(root_);
-    for (int at = 0; at < root_; ++at) finish(at);
-    for (int at = 0; at < units_.size(); ++at) {
+    for_units([&](int at) { finish(at); });
+    for_units([&](int at) {
       units_[at].backward = phase::idle;
       units_[at].turn = none;
       t_.release(units_[at].gathered);
       t_.release(units_[at].summed);
       units_[at].gathered = units_[at].summed = none;
-    }
+    });
   }
   constexpr void end_reductions() {
     for (const int stream : {streams::gradients, streams::replicas}) t_.awaits_stream(stream);
@@ -169,10 +203,10 @@ class fully_shard final : public sharding {
     if (arrived.size() != 0) reduce(of, arrived);
   }
 
-  constexpr void add_unit(int layer) {
+  constexpr void add_unit(int layer, int first, int last) {
     unit made;
     made.first = members_.size();
-    for (int at = 0; at < t_.parameters.size(); ++at)
+    for (int at = first; at < last; ++at)
       if (t_.parameters[at].unit == layer) members_.push(at);
     made.count = members_.size() - made.first;
     units_.push(made);
@@ -211,10 +245,10 @@ class fully_shard final : public sharding {
   [[nodiscard]] static constexpr device_work gathering_of(std::int64_t ranks) {
     return {.kernels = 0, .copies = static_cast<int>(ranks - 1), .is_shared = true};
   }
-  constexpr void gather(int at) {
+  constexpr void gather(int at, int stream = streams::weights) {
     unit& of = units_[at];
     if (ranks_ == 1 || of.is_whole || of.gathered != eager::none || of.count == 0) return;
-    const auto aside = t_.on_stream(streams::weights);
+    const auto aside = t_.on_stream(stream);
     const std::int64_t bytes = bytes_gathered(of);
     list_kernels kernels(2);
     for (int which = of.first; t_.counts_work() && which < of.first + of.count; ++which)
@@ -414,9 +448,11 @@ class fully_shard final : public sharding {
   element reduced_;
   bool frees_after_forward_;
   bool keeps_last_;
-  int root_ = eager::none;
-  int passing_ = eager::none;   // gathered, and taken over in the forward
-  int reducing_ = eager::none;  // gradients, until the next unit's are there
+  model_code* code_ = nullptr;
+  int first_root_ = eager::none;  // of as many as a stage has chunks
+  int root_ = eager::none;        // of the chunk that runs
+  int passing_ = eager::none;     // gathered, and taken over in the forward
+  int reducing_ = eager::none;    // gradients, until the next unit's are there
   growing_array<int> nothing_{};
   growing_array<unit> units_{};
   growing_array<int> members_{};  // parameters, unit by unit

@@ -2,8 +2,8 @@
 
 // How Megatron-Core trains: several micro-batches in flight between pipeline stages. Private.
 
-#include <gpuplan/replay/sharding/megatron/orders.hpp>
 #include <gpuplan/replay/sharding/megatron/states.hpp>
+#include <gpuplan/replay/sharding/pass_order.hpp>
 
 #include <cstdint>
 #include <utility>

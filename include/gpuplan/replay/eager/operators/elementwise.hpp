@@ -235,7 +235,7 @@ constexpr void product_backward(const node_backward& b) {
     return made;
   };
   if (b.wants(1)) b.out[1] = times(b.kept(0));
-  if (b.wants(0)) b.out[0] = times(b.kept(b.wants(1) ? 1 : 0));
+  if (b.wants(0)) b.out[0] = times(b.kept(b.needs(1) ? 1 : 0));
 }
 inline constexpr node_kind node_kind::product{"product", &product_backward};
 

@@ -119,7 +119,7 @@ constexpr void linear_backward(const node_backward& b) {
   if (!adds_bias) of_weight();
   if (b.wants(first)) {
     b.out[first] = t.make({rows, in}, b.g.format);
-    t.count_backward({rows, to, in}, {&b.g, &b.kept(b.wants(first + 1) ? 1 : 0), &*b.out[first]});
+    t.count_backward({rows, to, in}, {&b.g, &b.kept(b.needs(first + 1) ? 1 : 0), &*b.out[first]});
     t.touch_workspace();
   }
   if (!adds_bias) return;
@@ -169,7 +169,7 @@ constexpr void bmm_backward(const node_backward& b) {
   }
   if (b.wants(0)) {
     b.out[0] = t.make({batch, m, k}, b.g.format);
-    t.count_backward({m, n, k, batch}, {&b.g, &b.kept(b.wants(1) ? 1 : 0), &*b.out[0]});
+    t.count_backward({m, n, k, batch}, {&b.g, &b.kept(b.needs(1) ? 1 : 0), &*b.out[0]});
     if (n != 1) t.touch_workspace();
   }
 }

@@ -208,7 +208,7 @@ constexpr void grouped_backward(const node_backward& b) {
   }
   if (b.wants(0)) {
     b.out[0] = t.make({rows, in}, b.g.format);
-    run(b.kept(b.wants(1) ? 1 : 0), b.out[0]);
+    run(b.kept(b.needs(1) ? 1 : 0), b.out[0]);
   }
 }
 inline constexpr node_kind node_kind::grouped{"products of groups", &grouped_backward};

@@ -16,12 +16,14 @@ struct stage_pass {
   pass_kind what = pass_kind::forward;
   int chunk = 0;
   std::int64_t micro_batch = 0;  // of those that go through the chunk
+  bool with_next = false;        // runs beside the pass that is next
 };
 
 /// The passes of a rank, in order: GPipe; 1F1B; that interleaved as Megatron-Core has it; ZB-H1 as
 /// PyTorch's ScheduleInterleavedZeroBubble has it with one chunk, ZB-V as its
 /// ScheduleZBVZeroBubble, DualPipe and DualPipeV as deepseek-ai/DualPipe, whose two passes at once
-/// are one behind the other. Preconditions: `validate` accepts the layout, and its micro-batches.
+/// are one behind the other. PyTorch's ScheduleInterleaved1F1B and ScheduleDualPipeV are the same.
+/// Preconditions: `validate` accepts the layout, and its micro-batches.
 class pass_order {
  public:
   constexpr pass_order(const parallelism& layout, std::int64_t stage, std::int64_t count) {
@@ -148,16 +150,19 @@ class pass_order {
       of_weights();
       forward(1);
     }
+    const auto both = [&](int forwards) {
+      forward(forwards);
+      passes_.back().with_next = true;
+      backward(1 - forwards, false);
+    };
     for (std::int64_t at = 0; at < count - 2 * ranks + rank + 1; ++at) {
-      forward(0);
-      backward(1, false);
-      forward(1);
-      backward(0, false);
+      both(0);
+      if (at == 0 && behind == 0) passes_[passes_.size() - 2].with_next = false;
+      both(1);
     }
     for (std::int64_t at = 0; at < behind; ++at) {
       backward(1, false);
-      forward(1);
-      backward(0, false);
+      both(1);
     }
     // The second half of the last backwards defer.
     for (std::int64_t at = 0; at < 2 * (rank + 1); ++at) backward(at % 2 == 0 ? 1 : 0, at > rank);
