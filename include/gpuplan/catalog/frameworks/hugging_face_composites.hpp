@@ -211,7 +211,6 @@ inline constexpr layer_class timm_vit{.name = &code_names::timm_vit,
 inline constexpr layer_class openvla = [] {
   layer_class changed = llava;
   changed.name = &code_names::openvla;
-  changed.shards_parts = false;
   changed.parts[0] = changed.parts[1] = &timm_vit;
   changed.parts[2] = &decoder;
   changed.pools_by_attention = true;
