@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <string>
 
 using namespace gpuplan;
 
@@ -124,6 +125,27 @@ TEST_CASE("a device of less memory makes the allocator wait, until it is too sma
   REQUIRE(!none);
   CHECK(none.why().code == errc::exceeds_gpu_memory);
   CHECK(!nanotron_reserved(of_ranks(8, 1, 0), plan, bytes::from_value(0)));
+}
+
+TEST_CASE("what nanotron's code is not known of is refused by field") {
+  const auto why = [](auto change) {
+    training_setup setup = of_ranks(1, 1, 0);
+    change(setup);
+    const auto reserved = nanotron_reserved(setup, {});
+    return std::string(failure_text(reserved.why()).c_str());
+  };
+  CHECK(why([](training_setup& of) { of.model.qk_norm = qk_norm_scope::head; }) ==
+        "qk_norm head is not taken beside sharding nanotron; none is");
+  CHECK(why([](training_setup& of) { of.model.sliding_window = 128; }) ==
+        "sliding_window 128 is not taken beside sharding nanotron; 0 is");
+  CHECK(why([](training_setup& of) { of.model.attention_out_bias = true; }) ==
+        "attention_out_bias true is not taken beside sharding nanotron; false is");
+  CHECK(why([](training_setup& of) { of.padding_mask = true; }) ==
+        "padding_mask true is not taken beside sharding nanotron; false is");
+  CHECK(why([](training_setup& of) { of.attention_dropout = 0.1; }) ==
+        "attention_dropout 0.1 is not taken beside sharding nanotron; 0 is");
+  CHECK(why([](training_setup& of) { of.attention = attention_kernel::eager; }) ==
+        "attention eager is not taken beside sharding nanotron; flash is");
 }
 
 TEST_CASE("what nanotron's code is not known of is refused") {

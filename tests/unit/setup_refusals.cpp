@@ -123,6 +123,19 @@ TEST_CASE("splits of stages that an engine has not") {
               [](training_setup& of) { of.parallelism.split = {.embedding_layers = 1}; }));
 }
 
+TEST_CASE("stages between the ends have a layer at least") {
+  constexpr auto stages = [](std::int64_t count) {
+    return [=](training_setup& of) {
+      of.parallelism.zero_stage = 2;
+      of.parallelism.pipeline_parallel = count;
+    };
+  };
+  STATIC_CHECK(accepts(torchtitan, stages(4)));
+  STATIC_CHECK(refuses(torchtitan,
+                       "pipeline_parallel 8 is not taken beside stage 4, num_hidden_layers 4; 5 is",
+                       stages(8)));
+}
+
 TEST_CASE("layouts that a code has not") {
   CONSTEXPR bool are_refused = [] {
     for (const training_setup& setup : {llama, hugging_face, fully_sharded, deepspeed}) {
@@ -523,6 +536,29 @@ TEST_CASE("frozen parameters and adapters") {
                        [](training_setup& of) {
                          of.trains = {.what = training::adapters, .adapters = {.rank = 8}};
                        }));
+  // One layer makes query, key and value, another gate and up.
+  constexpr training_setup adapted = [] {
+    training_setup of = engine;
+    of.trains = {.what = training::adapters,
+                 .adapters = {.rank = 8, .targets = {.query = true, .key = true, .value = true}}};
+    return of;
+  }();
+  STATIC_CHECK(validate(adapted));
+  STATIC_CHECK(refuses(adapted,
+                       "adapter_key false is not taken beside adapter_query true; true is",
+                       [](training_setup& of) { of.trains.adapters.targets.key = false; }));
+  STATIC_CHECK(refuses(adapted,
+                       "adapter_gate true is not taken beside adapter_up false; false is",
+                       [](training_setup& of) { of.trains.adapters.targets.gate = true; }));
+  STATIC_CHECK(refuses(adapted,
+                       "adapter_head true is not taken beside layers megatron_core; false is",
+                       [](training_setup& of) { of.trains.adapters.targets.head = true; }));
+  STATIC_CHECK(refuses(adapted,
+                       "trainable_biases true is not taken beside layers megatron_core; false is",
+                       [](training_setup& of) { of.trains.adapters.bias = lora_bias::all; }));
+  STATIC_CHECK(refuses(adapted,
+                       "copies_head true is not taken beside layers megatron_core; false is",
+                       [](training_setup& of) { of.trains.adapters.copy_head = true; }));
   STATIC_CHECK(refuses(fully_sharded,
                        "adapter_base_block 64 is not taken beside sharding fsdp2; 0 is",
                        [](training_setup& of) {

@@ -46,15 +46,50 @@ inline failure flaw_of_nanotron(const training_setup& setup, const batch_plan& p
   if (const auto valid = validate(model); !valid) return valid.why();
   if (const auto valid = validate(plan); !valid) return valid.why();
   if (const auto valid = validate(ranks); !valid) return valid.why();
-  const bool is_llama = model.kind == model_kind::decoder && model.norm == norm_kind::rms_norm &&
-                        model.gated_mlp && !model.is_latent() && model.position_rows == 0 &&
-                        model.moe.num_experts == 0 && !model.attention_bias && !model.mlp_bias;
-  const bool is_mixed = setup.precision.weights == number_format::bf16 &&
-                        setup.precision.master_weights && setup.precision.fp32_gradients;
-  if (!is_llama || !is_mixed || setup.trains.what != training::full ||
-      setup.attention != attention_kernel::flash || setup.recompute != recompute_mode::none ||
-      setup.dropout != 0 || setup.optimizer.kind != optimizer_kind::adamw)
-    return without_code({sharding, {fact::layers, setup.framework.layers().name}});
+  const auto of = [](auto value) { return static_cast<std::int64_t>(value); };
+  if (const failure why = flaw_unless(
+          {{{fact::model_kind, model.kind}, of(model_kind::decoder)},
+           {{fact::head, model.head}, of(head_kind::language_model)},
+           {{fact::norm, model.norm}, of(norm_kind::rms_norm)},
+           {{fact::norm_at, model.norm_at}, of(norm_position::before)},
+           {{fact::final_norm, model.final_norm}, true},
+           {{fact::gated_mlp, model.gated_mlp}, true},
+           {{fact::precision_weights, setup.precision.weights}, of(number_format::bf16)},
+           {{fact::master_weights, setup.precision.master_weights}, true},
+           {{fact::fp32_gradients, setup.precision.fp32_gradients}, true},
+           {{fact::attention, setup.attention}, of(attention_kernel::flash)},
+           {{fact::optimizer_kind, setup.optimizer.kind}, of(optimizer_kind::adamw)}},
+          sharding);
+      failed(why))
+    return why;
+  if (const failure why =
+          flaw_if_any({{fact::kv_lora_rank, model.mla.kv_lora_rank},
+                       {fact::num_experts, model.moe.num_experts},
+                       {fact::hybrid_pattern, model.hybrid_pattern.size()},
+                       {fact::full_attention_interval, model.full_attention_interval},
+                       {fact::mtp_layers, model.mtp_layers},
+                       {fact::position_rows, model.position_rows},
+                       {fact::attention_bias, model.attention_bias},
+                       {fact::attention_out_bias, model.attention_out_bias},
+                       {fact::mlp_bias, model.mlp_bias},
+                       {fact::norm_bias, model.norm_bias},
+                       {fact::lm_head_bias, model.lm_head_bias},
+                       {fact::embedding_norm, model.embedding_norm},
+                       {fact::parallel_attention, model.parallel_attention},
+                       {fact::attention_sinks, model.attention_sinks},
+                       {fact::qk_norm, model.qk_norm},
+                       {fact::sliding_window, model.sliding_window},
+                       {fact::trains, setup.trains.what},
+                       {fact::recompute, setup.recompute},
+                       {fact::padding_mask, setup.padding_mask}},
+                      sharding);
+      failed(why))
+    return why;
+  for (const named_fact& drops :
+       {named_fact{fact::dropout, setup.dropout},
+        named_fact{fact::attention_dropout,
+                   setup.attention_dropout ? *setup.attention_dropout : 0}})
+    if (drops.value != 0) return without_code({drops, sharding, {fact::takes, 0}});
   const std::int64_t tensor = ranks.tensor_parallel;
   const std::int64_t stages = ranks.pipeline_parallel;
   if (stages > model.num_hidden_layers)

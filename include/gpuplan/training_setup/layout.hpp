@@ -227,15 +227,25 @@ constexpr failure flaw_of_torch_stages(const training_setup& setup) {
     return why;
   const named_fact layers{fact::num_hidden_layers, setup.model.num_hidden_layers};
   if (const failure why = flaw_of_split(layout, layers); failed(why)) return why;
-  // The ends have parameters without layers too.
-  for (std::int64_t stage = 0; stage < layout.pipeline_parallel; ++stage)
-    for (std::int64_t chunk = 0; chunk < layout.virtual_pipeline; ++chunk) {
-      const std::int64_t place = place_of_chunk(layout, stage, chunk);
-      if (place != 0 && place != chunks_in_all(layout) - 1 &&
-          layers_of_chunk(layout, layers.value, stage, chunk).size() == 0)
-        return without_code({{fact::stage, stage}, layers, stages});
-    }
-  return {};
+  const auto empty_stage = [&](const parallelism& one) {
+    // The ends have parameters without layers too.
+    for (std::int64_t stage = 0; stage < one.pipeline_parallel; ++stage)
+      for (std::int64_t chunk = 0; chunk < one.virtual_pipeline; ++chunk) {
+        const std::int64_t place = place_of_chunk(one, stage, chunk);
+        if (place != 0 && place != chunks_in_all(one) - 1 &&
+            layers_of_chunk(one, layers.value, stage, chunk).size() == 0)
+          return stage;
+      }
+    return std::int64_t{-1};
+  };
+  const std::int64_t empty = empty_stage(layout);
+  if (empty == -1) return {};
+  parallelism fewer = layout;
+  do --fewer.pipeline_parallel;
+  while (fewer.pipeline_parallel > 1 &&
+         (failed(flaw_of_split(fewer, layers)) || empty_stage(fewer) != -1));
+  return without_code(
+      {stages, {fact::stage, empty}, layers, {fact::takes, fewer.pipeline_parallel}});
 }
 
 // What an engine offers beside 1F1B, of stages and by layers whose gradients of weights wait.

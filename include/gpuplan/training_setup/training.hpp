@@ -110,14 +110,25 @@ constexpr failure flaw_of_pipelined_adapters(const training_setup& setup) {
   if (setup.parallelism.zero_stage > 1)
     return without_code(
         {{fact::zero_stage, setup.parallelism.zero_stage}, trains, {fact::takes, 1}});
-  const bool is_split = targets.query != targets.key || targets.key != targets.value ||
-                        (setup.model.gated_mlp && targets.gate != targets.up);
-  const bool has_others =
-      targets.embedding || targets.head || targets.classifier || targets.other || targets.patches;
-  if (is_split || has_others || adapters.bias != lora_bias::none || adapters.copy_embedding ||
-      adapters.copy_head)
-    return without_code({trains, layers, {fact::takes, training::full}});
-  return {};
+  if (const failure why = flaw_unless({{{fact::adapter_key, targets.key}, targets.query},
+                                       {{fact::adapter_value, targets.value}, targets.query}},
+                                      {fact::adapter_query, targets.query});
+      failed(why))
+    return why;
+  if (setup.model.gated_mlp)
+    if (const failure why = flaw_unless({{{fact::adapter_gate, targets.gate}, targets.up}},
+                                        {fact::adapter_up, targets.up});
+        failed(why))
+      return why;
+  return flaw_if_any({{fact::adapter_embedding, targets.embedding},
+                      {fact::adapter_head, targets.head},
+                      {fact::adapter_classifier, targets.classifier},
+                      {fact::adapter_other, targets.other},
+                      {fact::adapter_patches, targets.patches},
+                      {fact::trainable_biases, adapters.bias != lora_bias::none},
+                      {fact::copies_embedding, adapters.copy_embedding},
+                      {fact::copies_head, adapters.copy_head}},
+                     layers);
 }
 
 // What is left frozen, and who has code for that.
