@@ -329,18 +329,26 @@ namespace detail {
 // Of an encoder in stages: as many encoders behind each other, a table of biases by distance for
 // each head of a layer, and between two stages a norm of four points and a linear layer that makes
 // one of them, twice as wide.
+
+constexpr transformer encoder_of_stage(const transformer& model, int at) {
+  transformer one = model;
+  one.num_hidden_layers = model.stages.depths[at];
+  one.hidden_size = model.stages.widths[at];
+  one.intermediate_size = model.stages.inner[at];
+  one.num_attention_heads = model.stages.heads[at];
+  one.stages = {};
+  return one;
+}
+constexpr linear_operator reduction_of(std::int64_t width) {
+  return {.kind = operator_kind::projection, .in = 4 * width, .out = 2 * width, .bias = false};
+}
 constexpr parameter_counts parameters_of_stages(const transformer& model) {
   const image_stages& stages = model.stages;
-  transformer one = model;
-  one.stages = {};
   parameter_counts sum;
   for (int at = 0; at < stages.size(); ++at) {
-    const std::int64_t width = stages.widths[at];
+    const transformer one = encoder_of_stage(model, at);
+    const std::int64_t width = one.hidden_size;
     const std::int64_t distances = 2 * stages.window_size - 1;
-    one.num_hidden_layers = stages.depths[at];
-    one.hidden_size = width;
-    one.intermediate_size = stages.inner[at];
-    one.num_attention_heads = stages.heads[at];
     parameter_visitor visitor(one, {}, {});
     layer_counts layers;
     layers.add(layers_between(one, 0, one.num_hidden_layers));
@@ -352,7 +360,7 @@ constexpr parameter_counts parameters_of_stages(const transformer& model) {
     if (at + 1 == stages.size())
       visit_end(model, visitor);
     else
-      visitor.counts.other += 8 * width * width + 8 * width;
+      visitor.counts.other += reduction_of(width).in * reduction_of(width).out + 8 * width;
     visitor.counts.other += stages.depths[at] * stages.heads[at] * distances * distances;
     sum = sum + visitor.counts;
   }
@@ -423,6 +431,23 @@ class adapter_visitor : public matrices_alone {
 
 constexpr adapter_visitor adapted(const transformer& model, const lora& adapters) {
   adapter_visitor sum(model, adapters);
+  for (int at = 0; at < model.stages.size(); ++at) {
+    const transformer one = encoder_of_stage(model, at);
+    if (at == 0) visit_input(one, sum);
+    visit_layers(one, layers_between(one, 0, one.num_hidden_layers), sum);
+    if (at + 1 < model.stages.size()) {
+      if (model.norm_bias) sum.norm(slot::stream, 4 * one.hidden_size);
+      sum.linear(reduction_of(one.hidden_size));
+    } else {
+      visit_end(model, sum);
+    }
+  }
+  if (model.stages.size() != 0) return sum;
+  if (const int last = model.audio.convolutions(); last != 0)
+    sum.linear({.kind = operator_kind::project_in,
+                .in = model.audio.conv_dim[last - 1],
+                .out = model.hidden_size,
+                .bias = true});
   layer_counts layers = layers_with_parameters(model, 0, model.layers());
   layers.add(mtp_layers_of(model), own_mtp_layers(model));
   visit_input(model, sum);

@@ -379,3 +379,27 @@ TEST_CASE("hybrids are no mixtures of transformers") {
     CHECK(run_it > 0);
   }
 }
+
+// PEFT 0.21 of 48 linear layers and three that reduce, each of rank 8; of wav2vec 2.0 the layer
+// that leads in too.
+TEST_CASE("adapters beside all linear layers of stages, and of sound") {
+  const trainable all{.what = training::adapters, .adapters = {.rank = 8, .targets = all_linear}};
+  const struct {
+    const transformer& model;
+    const framework& code;
+    std::int64_t count;
+  } counted[] = {{catalog::swin_tiny_patch4_window7_224, catalog::hugging_face_swin, 682'304},
+                 {catalog::wav2vec2_base_960h, catalog::hugging_face_wav2vec2, 1'343'744}};
+  for (const auto& one : counted) {
+    training_setup setup{.model = one.model,
+                         .trains = all,
+                         .sequence_length = 16'000,
+                         .precision = bf16_mixed,
+                         .framework = one.code};
+    CHECK(trainable_parameters(setup.model, setup.trains) == one.count);
+    REQUIRE(validate(setup));
+    const memory_sum& step =
+        peaks_of(setup, {1, 1, 1}).at[static_cast<int>(step_moment::optimizer)];
+    CHECK(step.of[static_cast<int>(memory_part::gradients)] == 4 * one.count);
+  }
+}

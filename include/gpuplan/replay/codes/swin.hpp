@@ -69,7 +69,7 @@ class swin_code : public image_encoder_code {
   }
   constexpr void build_merging(std::int64_t width) {
     layer_modules made;
-    made.down = linear_module(2 * width, 4 * width, false, trains_all());
+    made.down = linear_module(operator_kind::projection, 2 * width, 4 * width, false, trains_all());
     made.before_mlp = norm_module(4 * width, trains_all());
     merging_.push(made);
   }
