@@ -312,6 +312,14 @@ constexpr std::int64_t layers_before(const parallelism& layout,
 
 namespace detail {
 
+// Rows of the token table on each rank of Megatron-LM. Where the ranks do not divide them it adds
+// some until 128 times the ranks do (its --make-vocab-size-divisible-by).
+constexpr std::int64_t padded_rows_of_rank(std::int64_t rows, std::int64_t ranks) {
+  if (rows % ranks == 0) return rows / ranks;
+  constexpr std::int64_t multiple = 128;
+  return (rows + multiple * ranks - 1) / (multiple * ranks) * multiple;
+}
+
 // Of a split, what does not add up by itself.
 constexpr failure flaw_of_split(const parallelism& layout) {
   const pipeline_split& split = layout.split;

@@ -380,6 +380,67 @@ TEST_CASE("hybrids are no mixtures of transformers") {
   }
 }
 
+namespace {
+
+std::int64_t weights_of(const training_setup& setup, const batch_plan& plan) {
+  const memory_sum& step = peaks_of(setup, plan).at[static_cast<int>(step_moment::optimizer)];
+  return step.of[static_cast<int>(memory_part::weights)];
+}
+
+}  // namespace
+
+// As Megatron-LM's _vocab_size_with_padding: 50257 for two ranks are 50432.
+TEST_CASE("tensor ranks that do not divide the vocabulary have rows more, not fewer") {
+  training_setup setup = case_for(catalog::gpt2, catalog::megatron_core, 0).setup;
+  setup.model.vocab_size = 50'432;
+  training_setup given = setup;
+  given.model.vocab_size = 50'257;
+  for (training_setup* one : {&setup, &given}) one->parallelism.tensor_parallel = 2;
+  const batch_plan plan{1, 1, 1};
+  CHECK(peaks_of(given, plan).peak().total == peaks_of(setup, plan).peak().total);
+  setup.model.vocab_size = 50'258;  // divided as it is
+  CHECK(weights_of(setup, plan) < weights_of(given, plan));
+  CHECK(detail::padded_rows_of_rank(50'258, 2) == 25'129);
+  CHECK(detail::padded_rows_of_rank(50'257, 8) == 51'200 / 8);
+}
+
+// A sink for each of a rank's query heads, of which gpt-oss has 64 and 8 of keys and values.
+TEST_CASE("sinks are as many as the query heads of a tensor rank") {
+  training_setup setup =
+      case_for(catalog::gpt_oss_20b, catalog::megatron_transformer_engine, 0).setup;
+  parallelism& ranks = setup.parallelism;
+  ranks.tensor_parallel = ranks.expert_parallel = 16;
+  ranks.sequence_parallel = true;
+  REQUIRE(validate(setup));
+  const std::int64_t with = weights_of(setup, {1, 1, 1});
+  setup.model.attention_sinks = false;
+  CHECK(with - weights_of(setup, {1, 1, 1}) == 2 * setup.model.num_hidden_layers * (64 / 16));
+}
+
+TEST_CASE("dropout of attention is the one that is stated for it") {
+  const auto step = [](const transformer& model,
+                       const framework& code,
+                       attention_kernel kernel,
+                       double of_attention,
+                       double of_others) {
+    training_setup setup = case_for(model, code, 0).setup;
+    setup.sequence_length = 256;
+    setup.attention = kernel;
+    setup.dropout = of_others;
+    setup.attention_dropout = of_attention;
+    REQUIRE(validate(setup));
+    return peaks_of(setup, {1, 1, 1}).at[static_cast<int>(step_moment::loss)].total;
+  };
+  using enum attention_kernel;
+  using namespace catalog;
+  CHECK(step(gpt_oss_20b, hugging_face_gpt_oss, eager, 0.1, 0) >
+        step(gpt_oss_20b, hugging_face_gpt_oss, eager, 0, 0));
+  CHECK(step(gpt_oss_20b, hugging_face_gpt_oss, eager, 0, 0.1) ==
+        step(gpt_oss_20b, hugging_face_gpt_oss, eager, 0, 0));
+  CHECK(step(gpt2, megatron_core, eager, 0.1, 0) > step(gpt2, megatron_core, eager, 0, 0));
+  CHECK(step(gpt2, megatron_core, eager, 0.1, 0.1) > step(gpt2, megatron_core, eager, 0, 0.1));
+}
+
 // PEFT 0.21 of 48 linear layers and three that reduce, each of rank 8; of wav2vec 2.0 the layer
 // that leads in too.
 TEST_CASE("adapters beside all linear layers of stages, and of sound") {

@@ -362,7 +362,7 @@ struct transformer_memory_of {
         mixtures * matrices * width * (moe.shared_expert_intermediate_size / ranks);
     const bool has_head = holds_last_chunk(layout, stage);
     if (has_head && (stage != 0 || !model.has_tied_head()))
-      held.head = model.vocab_size / ranks * width;
+      held.head = detail::padded_rows_of_rank(model.vocab_size, ranks) * width;
     return held;
   }
 
@@ -379,7 +379,7 @@ struct transformer_memory_of {
     const std::int64_t inner =
         has_mixtures ? model.moe.moe_intermediate_size : model.intermediate_size / ranks;
     const std::int64_t rows = model.gated_mlp ? 2 * inner : inner;
-    const std::int64_t vocabulary = model.vocab_size / ranks;
+    const std::int64_t vocabulary = detail::padded_rows_of_rank(model.vocab_size, ranks);
     const bool has_head = holds_last_chunk(setup.parallelism, stage) && vocabulary != rows;
     return 2 * of(width) * of(rows + inner + (has_head ? vocabulary : 0));
   }
@@ -450,7 +450,8 @@ struct transformer_memory_of {
     const bool is_known = setup.recompute_span == 1 && setup.recompute_layers == 0;
     const double logits =
         holds_last_chunk(layout, stage)
-            ? 2 * tokens_of(setup, plan.micro_batch) * of(model.vocab_size / layout.tensor_parallel)
+            ? 2 * tokens_of(setup, plan.micro_batch) *
+                  of(detail::padded_rows_of_rank(model.vocab_size, layout.tensor_parallel))
             : 0;
     if (is_again && !is_known) return logits;
     if (setup.offloads != offloaded_activations{}) return logits;

@@ -67,7 +67,7 @@ class gpt_oss_code : public hugging_face_mixture {
     logits = subtract(t, logits, std::move(top_k(t, logits, 1).elements));
     const value shares = softmax(t, logits, logits->format);
     const value scores = slice(t, shares, 3, all[3]);
-    weights = cast(t, dropout(t, scores, drops), v.format);
+    weights = cast(t, dropout(t, scores, drops_attention), v.format);
     attended made;
     const value result = matmul(t, weights, v);
     made.output = contiguous(t, transpose(t, result, 1, 2));

@@ -145,7 +145,7 @@ class megatron_gpt final : public megatron_recurrent {
     made.is_last = place == chunks_in_all(setup.parallelism) - 1;
     made.first_layer = modules_.size();
     made.first_parameter = order_.size();
-    const std::int64_t vocabulary = model.vocab_size / tp_;
+    const std::int64_t vocabulary = detail::padded_rows_of_rank(model.vocab_size, tp_);
     // One rank with both ends of a model whose head is tied has one table.
     const bool shares_first =
         model.has_tied_head() && chunks_.size() != 0 && (chunks_[0].is_first || chunks_[0].is_last);

@@ -97,7 +97,12 @@ class named_dimensions {
     set(width::query_key_value, {{heads + 2 * groups, "query, key and value heads"}, of_head});
     set(width::head, {of_head});
     set(width::half_head, {{head / 2, "half a head's width"}});
-    set(width::vocabulary, {{model.vocab_size, "vocabulary"}});
+    const bool is_megatron = setup.framework.layers().name == &code_names::megatron_core;
+    const std::int64_t tensor = setup.parallelism.tensor_parallel;
+    set(width::vocabulary,
+        {{is_megatron ? detail::padded_rows_of_rank(model.vocab_size, tensor) * tensor
+                      : model.vocab_size,
+          "vocabulary"}});
     set(width::classes, {{model.num_classes, "classes"}});
     set(width::tokens, {{tokens, "tokens"}});
     set(width::target_tokens, {{target, target == tokens ? "tokens" : "target tokens"}});
@@ -110,7 +115,7 @@ class named_dimensions {
                                              {{groups, of(width::key_value)[0].name}}};
     outer_ = {{samples}};
     if (setup.encodings > 1) outer_.push_back({texts});
-    if (setup.framework.layers().name == &code_names::megatron_core) inner_ = outer_;
+    if (is_megatron) inner_ = outer_;
     for (const auto& more : lengths) {
       outer_.push_back({samples, more[0]});
       if (setup.encodings > 1) outer_.push_back({texts, more[0]});

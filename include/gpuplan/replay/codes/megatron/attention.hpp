@@ -34,7 +34,8 @@ class megatron_attention : public megatron_ends {
     const std::int64_t gates = model.attention_gate ? 2 : 1;
     const std::int64_t all =
         (gates * model.num_attention_heads + 2 * model.key_value_heads()) * head / tp_;
-    if (model.attention_sinks) made.sinks.weight = on_device(sizes{heads_});
+    if (model.attention_sinks)
+      made.sinks.weight = on_device(sizes{model.num_attention_heads / tp_});
     list(made.sinks);
     made.proj = parallel_linear(width, inner, model.attention_out_bias);
     if (has_engine()) made.norm = norm_of(width);
@@ -260,7 +261,7 @@ class megatron_attention : public megatron_ends {
       probabilities = fused_softmax(scores);
     else
       probabilities = masked_softmax(scores, product, given_mask);
-    probabilities = dropout(t, probabilities, drops);
+    probabilities = dropout(t, probabilities, drops_attention);
     val = view(t, val, {tokens, batch * count, head});
     probabilities = view(t, probabilities, {batch * count, tokens, tokens});
     const value turned = transpose(t, val, 0, 1);
@@ -325,7 +326,7 @@ class megatron_attention : public megatron_ends {
     const value query = turned(q);
     const value key = turned(k);
     const value val = turned(v);
-    value out = flash_attention(t, query, key, val, drops);
+    value out = flash_attention(t, query, key, val, drops_attention);
     // in memory it follows the query: (sequence, batch, heads, head)
     tensor& seen = out.get();
     const sizes s = seen.size;
