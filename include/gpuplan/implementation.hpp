@@ -67,11 +67,13 @@ struct layer_class {
   bool has_every_part = false;
 
   // Kernels
-  bool is_compiled = false;           // has torch.compile around its layers
-  bool has_fp8_linears = false;       // torchao's
-  bool quantises_linears = false;     // Transformer Engine's fp8 and fp4, where that runs them
-  bool has_flash = true;              // a fused kernel without a bias
-  bool has_flash_alone = false;       // no other kernel
+  bool is_compiled = false;        // has torch.compile around its layers
+  bool has_fp8_linears = false;    // torchao's
+  bool quantises_linears = false;  // Transformer Engine's fp8 and fp4, where that runs them
+  bool has_flash = true;           // a fused kernel without a bias
+  bool has_flash_alone = false;    // no other kernel
+  bool reads_padding = true;       // a mask of which tokens are there
+  bool has_dropout = true;
   bool biases_scores = false;         // by distance: a number for each pair of tokens and head
   bool has_liger_kernels = false;     // Liger's in place of its functions
   bool cuts_cross_entropy = false;    // Apple's kernels in place of its loss

@@ -30,9 +30,12 @@ constexpr failure flaw_of_most(const transformer& model,
                                bool projects,
                                bool shares_layers) {
   const named_fact layers{fact::layers, as.layers->name};
-  if (model.norm == norm_kind::rms_norm && !model.norm_affine)
-    return without_code(
-        {{fact::norm_affine, false}, {fact::norm, model.norm}, {fact::takes, true}});
+  if (model.norm == norm_kind::rms_norm)
+    if (const failure why = flaw_unless({{{fact::norm_affine, model.norm_affine}, true},
+                                         {{fact::norm_bias, model.norm_bias}, false}},
+                                        {fact::norm, model.norm});
+        failed(why))
+      return why;
   const expert_mixture& moe = model.moe;
   if (!as.transformer_engine)
     if (const failure why = flaw_if_any(
@@ -75,6 +78,45 @@ constexpr failure flaw_of_all(const transformer& model, const implementation& as
   return flaw_of_most(model, as, false, false);
 }
 
+// Of classes that know no width of a head but an equal part of the layers'.
+constexpr failure flaw_of_heads(const transformer& model, const implementation& as) {
+  const named_fact heads{fact::num_attention_heads, model.num_attention_heads};
+  const named_fact width{fact::hidden_size, model.hidden_size};
+  if (heads.value * model.query_dim() == width.value) return {};
+  if (width.value % heads.value != 0) return failure(errc::heads_do_not_divide, heads, width);
+  return without_code({{fact::head_dim, model.query_dim()},
+                       heads,
+                       width,
+                       {fact::layers, as.layers->name},
+                       {fact::takes, width.value / heads.value}});
+}
+
+// How many elements of a head are rotated.
+constexpr std::int64_t rotated_width(const transformer& model, const decoder_options& code) {
+  if (model.is_latent()) return model.mla.qk_rope_head_dim;
+  const std::int64_t width = model.query_dim();
+  if (model.rotary_dim != 0) return model.rotary_dim;
+  if (code.most_rotated != 0) return code.most_rotated < width ? code.most_rotated : width;
+  return width * code.rotary_percent / 100;
+}
+// Elements are rotated in pairs; `whole`: all of a head are, or none.
+constexpr failure flaw_of_rotation(const transformer& model, const implementation& as, bool whole) {
+  const named_fact layers{fact::layers, as.layers->name};
+  const std::int64_t head = model.query_dim();
+  const std::int64_t width = rotated_width(model, as.decoder);
+  if (whole && !model.is_latent() && width != head)
+    return without_code(
+        {{fact::rotary_dim, width}, {fact::head_dim, head}, layers, {fact::takes, head}});
+  if (width % 2 == 0 && width != 0) return {};
+  const fact name = model.is_latent() ? fact::qk_rope_head_dim
+                    : width == head   ? fact::head_dim
+                                      : fact::rotary_dim;
+  failure why = without_code({{name, width}, layers});
+  for (const std::int64_t even : {width - 1, width + 1 + (width == 0)})
+    if (even > 0) why.add(fact::takes, even);
+  return why;
+}
+
 // Of models as a person writes them with torch.nn.
 constexpr failure flaw_of_plain(const transformer& model, const implementation& as, bool is_llama) {
   const named_fact layers{fact::layers, as.layers->name};
@@ -99,13 +141,19 @@ constexpr failure flaw_of_plain(const transformer& model, const implementation& 
                        {fact::embedding_norm, model.embedding_norm},
                        {fact::sliding_window, model.sliding_window},
                        {fact::lm_head_bias, model.lm_head_bias},
+                       {fact::pooler, model.pooler},
                        {fact::head_dense, model.head_dense},
                        {fact::type_vocab_size, model.type_vocab_size},
                        {fact::relative_attention_buckets, model.relative_attention_buckets}},
                       layers);
       failed(why))
     return why;
-  if (is_llama) return {};
+  if (is_llama && model.qk_norm == qk_norm_scope::full_width)
+    return without_code({{fact::qk_norm, model.qk_norm},
+                         layers,
+                         {fact::takes, qk_norm_scope::none},
+                         {fact::takes, qk_norm_scope::head}});
+  if (is_llama) return flaw_of_rotation(model, as, true);
   if (model.key_value_heads() != model.num_attention_heads)
     return without_code({{fact::num_key_value_heads, model.key_value_heads()},
                          layers,
@@ -134,7 +182,10 @@ constexpr failure flaw_of_decoders(const transformer& model,
   if (has_table && model.position_rows == 0)
     return without_code({{fact::position_rows, 0}, layers, {fact::at_least, 1}});
   return flaw_if_any({{fact::type_vocab_size, model.type_vocab_size},
-                      {fact::relative_attention_buckets, model.relative_attention_buckets}},
+                      {fact::relative_attention_buckets, model.relative_attention_buckets},
+                      {fact::pooler, model.pooler},
+                      {fact::head_dense, model.head_dense},
+                      {fact::head_norm, model.head_norm}},
                      layers);
 }
 // Of one device's code, without the norm behind the embedding that Megatron-LM's forks have.
@@ -158,6 +209,7 @@ inline constexpr layer_class gpt{.name = &code_names::gpt,
                                  .code = &eager::library_code,
                                  .recomputes_attention = true,
                                  .has_fp8_linears = true,
+                                 .reads_padding = false,
                                  .counts_work = true};
 /// A LLaMA likewise: three; attention in a function of its own.
 inline constexpr layer_class llama{.name = &code_names::llama,
@@ -167,6 +219,7 @@ inline constexpr layer_class llama{.name = &code_names::llama,
                                    .divides_replicas = false,
                                    .recomputes_attention = true,
                                    .has_fp8_linears = true,
+                                   .reads_padding = false,
                                    .counts_work = true};
 }  // namespace layer_classes
 

@@ -83,6 +83,7 @@ constexpr failure flaw_of_combination(const training_setup& setup) {
                              flaw_of_recomputation(setup),
                              flaw_of_graphs(setup),
                              flaw_of_compilation(setup),
+                             flaw_of_dropout(setup),
                              flaw_of_attention(setup),
                              flaw_of_fused_loss(setup),
                              flaw_of_objective(setup),
@@ -359,6 +360,7 @@ constexpr failure flaw_of_parts(const training_setup& setup) {
         part.model.kind == model_kind::vision ? head_kind::classifier : head_kind::language_model;
     alone.model.num_classes = 1;
     alone.model.pooler = alone.model.attention_pooling = false;
+    if (part.model.kind == model_kind::vision) alone.padding_mask = false;  // of the text alone
     alone.framework.implementation.images.counts_patches = false;
     alone.framework.implementation.is_part = false;
     if (alone.trains.what == training::frozen) alone.trains.what = training::full;

@@ -382,12 +382,310 @@ TEST_CASE("hybrids are no mixtures of transformers") {
 
 namespace {
 
+using change_of_setup = void (*)(training_setup&);
+struct refused_setup {
+  const transformer& model;
+  const framework& code;
+  change_of_setup change;
+  const char* why;
+};
+
+training_setup changed_setup(const refused_setup& of) {
+  training_setup setup = case_for(of.model, of.code, 0).setup;
+  if (of.model.stages.size() != 0) setup.model = of.model;
+  if (of.code.layers().compares_texts && of.model.head == head_kind::none) setup.encodings = 2;
+  if (of.model.audio.convolutions() != 0) setup.sequence_length = 400;
+  if (of.model.audio.num_mel_bins != 0) setup.sequence_length = of.model.position_rows;
+  return setup;
+}
+void make_classifier(training_setup& of) {
+  of.model.head = head_kind::classifier;
+  of.model.num_classes = 2;
+  of.encodings = 1;
+}
+const refused_setup refused_setups[] = {
+    // heads that do not make up the width, and such as cannot be rotated in pairs
+    {catalog::mpt_7b,
+     catalog::hugging_face_mpt,
+     [](training_setup& of) { of.model.head_dim = 7; },
+     "head_dim 7 is not taken beside num_attention_heads 32, hidden_size 4096, layers mpt; 128 is"},
+    {catalog::starcoder,
+     catalog::hugging_face_gpt_bigcode,
+     [](training_setup& of) { of.model.head_dim = 33; },
+     "head_dim 33 is not taken beside num_attention_heads 48, hidden_size 6144, layers "
+     "gpt_bigcode; 128 is"},
+    {catalog::gpt2,
+     catalog::hugging_face_gpt2,
+     [](training_setup& of) { of.model.head_dim = 32; },
+     "head_dim 32 is not taken beside num_attention_heads 12, hidden_size 768, layers gpt2; 64 is"},
+    {catalog::bart_base,
+     catalog::hugging_face_bart,
+     [](training_setup& of) { of.model.head_dim = 32; },
+     "head_dim 32 is not taken beside num_attention_heads 12, hidden_size 768, layers bart; 64 is"},
+    {catalog::whisper_tiny,
+     catalog::hugging_face_whisper,
+     [](training_setup& of) { of.model.head_dim = 32; },
+     "head_dim 32 is not taken beside num_attention_heads 6, hidden_size 384, layers whisper; 64 "
+     "is"},
+    {catalog::llama_3_8b,
+     catalog::hugging_face_llama,
+     [](training_setup& of) { of.model.head_dim = 7; },
+     "head_dim 7 is not taken beside layers decoder; 6 or 8 is"},
+    {catalog::llama_3_8b,
+     catalog::torch_llama,
+     [](training_setup& of) { of.model.head_dim = 1; },
+     "head_dim 1 is not taken beside layers llama; 2 is"},
+    {catalog::llama_3_8b,
+     catalog::hugging_face_llama,
+     [](training_setup& of) { of.model.rotary_dim = 64; },
+     "rotary_dim 64 is not taken beside head_dim 128, layers decoder; 128 is"},
+    {catalog::deepseek_v2_lite,
+     catalog::hugging_face_deepseek_v2,
+     [](training_setup& of) { of.model.mla.qk_rope_head_dim = 3; },
+     "qk_rope_head_dim 3 is not taken beside layers deepseek_v2; 2 or 4 is"},
+    // heads of encoders
+    {catalog::roberta_base,
+     catalog::hugging_face_roberta,
+     make_classifier,
+     "head_dense false is not taken beside layers bert; true is"},
+    {catalog::distilbert_base_uncased,
+     catalog::hugging_face_distilbert,
+     make_classifier,
+     "head_dense false is not taken beside layers bert; true is"},
+    {catalog::deberta_v3_small,
+     catalog::hugging_face_deberta,
+     make_classifier,
+     "head_dense false is not taken beside layers deberta; true is"},
+    {catalog::bert_base_uncased,
+     catalog::hugging_face_bert,
+     [](training_setup& of) {
+       make_classifier(of);
+       of.model.pooler = false;
+     },
+     "head_dense false is not taken beside layers bert; true is"},
+    {catalog::bert_base_uncased,
+     catalog::hugging_face_bert,
+     [](training_setup& of) {
+       of.model.head = head_kind::language_model;
+       of.encodings = 1;
+       of.model.pooler = false;
+     },
+     "head_dense false is not taken beside layers bert; true is"},
+    {catalog::bert_base_uncased,
+     catalog::hugging_face_bert,
+     [](training_setup& of) {
+       of.model.head = head_kind::language_model;
+       of.encodings = 1;
+     },
+     "pooler true is not taken beside layers bert; false is"},
+    {catalog::albert_base_v2,
+     catalog::hugging_face_albert,
+     [](training_setup& of) { of.model.position_rows = 0; },
+     "position_rows 0 is not taken beside layers albert; at least 1 is"},
+    // what encoders, images and sound have not
+    {catalog::bert_base_uncased,
+     catalog::hugging_face_bert,
+     [](training_setup& of) { of.model.qk_norm = qk_norm_scope::head; },
+     "qk_norm head is not taken beside layers bert; none is"},
+    {catalog::bert_base_uncased,
+     catalog::hugging_face_bert,
+     [](training_setup& of) { of.model.final_norm = true; },
+     "final_norm true is not taken beside layers bert; false is"},
+    {catalog::roberta_base,
+     catalog::hugging_face_roberta,
+     [](training_setup& of) { of.model.embedding_norm = false; },
+     "embedding_norm false is not taken beside layers bert; true is"},
+    {catalog::modernbert_base,
+     catalog::hugging_face_modernbert,
+     [](training_setup& of) { of.model.final_norm = false; },
+     "final_norm false is not taken beside layers modernbert; true is"},
+    {catalog::modernbert_base,
+     catalog::hugging_face_modernbert,
+     [](training_setup& of) {
+       of.model.parallel_attention = true;
+       of.model.norms_per_layer = 1;
+     },
+     "parallel_attention true is not taken beside layers modernbert; false is"},
+    {catalog::vit_base_patch16_224,
+     catalog::hugging_face_vit,
+     [](training_setup& of) { of.model.position_rows = 5; },
+     "position_rows 5 is not taken beside layers vit; 197 is"},
+    {catalog::vit_base_patch16_224,
+     catalog::hugging_face_vit,
+     [](training_setup& of) { of.model.type_vocab_size = 2; },
+     "type_vocab_size 2 is not taken beside layers vit; 0 is"},
+    {catalog::dinov2_base_imagenet1k_1_layer,
+     catalog::hugging_face_dinov2,
+     [](training_setup& of) { of.model.pooler = true; },
+     "pooler true is not taken beside layers dinov2; false is"},
+    {catalog::swin_tiny_patch4_window7_224,
+     catalog::hugging_face_swin,
+     [](training_setup& of) { of.model.position_rows = 5; },
+     "position_rows 5 is not taken beside layers swin; 3136 is"},
+    {catalog::swin_tiny_patch4_window7_224,
+     catalog::hugging_face_swin,
+     [](training_setup& of) { of.model.qk_norm = qk_norm_scope::head; },
+     "qk_norm head is not taken beside layers swin; none is"},
+    {catalog::bart_base,
+     catalog::hugging_face_bart,
+     [](training_setup& of) { of.model.qk_norm = qk_norm_scope::head; },
+     "qk_norm head is not taken beside layers bart; none is"},
+    {catalog::whisper_tiny,
+     catalog::hugging_face_whisper,
+     [](training_setup& of) { of.model.pooler = true; },
+     "pooler true is not taken beside layers whisper; false is"},
+    {catalog::wav2vec2_base_960h,
+     catalog::hugging_face_wav2vec2,
+     [](training_setup& of) { of.model.norm = norm_kind::rms_norm; },
+     "norm rms_norm is not taken beside layers wav2vec2; layer_norm is"},
+    {catalog::wav2vec2_base_960h,
+     catalog::hugging_face_wav2vec2,
+     [](training_setup& of) { of.model.norm_bias = false; },
+     "norm_bias false is not taken beside layers wav2vec2; true is"},
+    {catalog::wav2vec2_base_960h,
+     catalog::hugging_face_wav2vec2,
+     [](training_setup& of) { of.padding_mask = true; },
+     "padding_mask true is not taken beside layers wav2vec2; false is"},
+    // T5
+    {catalog::t5_small,
+     catalog::hugging_face_t5,
+     make_classifier,
+     "head classifier is not taken beside layers t5; language_model is"},
+    {catalog::t5_small,
+     catalog::hugging_face_t5,
+     [](training_setup& of) { of.model.type_vocab_size = 2; },
+     "type_vocab_size 2 is not taken beside layers t5; 0 is"},
+    {catalog::t5_small,
+     catalog::hugging_face_t5,
+     [](training_setup& of) { of.model.final_norm = false; },
+     "final_norm false is not taken beside layers t5; true is"},
+    {catalog::t5_small,
+     catalog::hugging_face_t5,
+     [](training_setup& of) { of.model.attention_bias = true; },
+     "attention_bias true is not taken beside layers t5; false is"},
+    {catalog::t5_small,
+     catalog::hugging_face_t5,
+     [](training_setup& of) { of.model.norm_bias = true; },
+     "norm_bias true is not taken beside norm rms_norm; false is"},
+    // decoders
+    {catalog::llama_3_8b,
+     catalog::hugging_face_llama,
+     [](training_setup& of) { of.model.pooler = true; },
+     "pooler true is not taken beside layers decoder; false is"},
+    {catalog::llama_3_8b,
+     catalog::torch_llama,
+     [](training_setup& of) { of.model.pooler = true; },
+     "pooler true is not taken beside layers llama; false is"},
+    {catalog::mixtral_8x7b_v0_1,
+     catalog::hugging_face_mixtral,
+     [](training_setup& of) { of.model.pooler = true; },
+     "pooler true is not taken beside layers mixture; false is"},
+    {catalog::llama_3_8b,
+     catalog::hugging_face_llama,
+     [](training_setup& of) { of.model.norm_bias = true; },
+     "norm_bias true is not taken beside norm rms_norm; false is"},
+    {catalog::deepseek_v2_lite,
+     catalog::hugging_face_deepseek_v2,
+     [](training_setup& of) { of.model.attention_bias = true; },
+     "attention_out_bias false is not taken beside layers deepseek_v2; true is"},
+    {catalog::deepseek_v2_lite,
+     catalog::hugging_face_deepseek_v2,
+     [](training_setup& of) { of.model.qk_norm = qk_norm_scope::head; },
+     "qk_norm head is not taken beside layers deepseek_v2; none is"},
+    {catalog::phi_1_5,
+     catalog::hugging_face_phi,
+     [](training_setup& of) { of.model.norms_per_layer = 2; },
+     "norms_per_layer 2 is not taken beside layers decoder; 1 is"},
+    {catalog::llama_3_8b,
+     catalog::torch_llama,
+     [](training_setup& of) { of.model.qk_norm = qk_norm_scope::full_width; },
+     "qk_norm full_width is not taken beside layers llama; none or head is"},
+    {catalog::llama_3_8b,
+     catalog::megatron_transformer_engine,
+     [](training_setup& of) { of.model.qk_norm = qk_norm_scope::full_width; },
+     "qk_norm full_width is not taken beside layers megatron_core; none or head is"},
+    // kernels, masks and dropout
+    {catalog::llama_3_8b,
+     catalog::megatron_transformer_engine,
+     [](training_setup& of) { of.precision = fp32_precision; },
+     "precision_compute fp32 is not taken beside attention automatic, layers megatron_core; bf16 "
+     "or fp16 is"},
+    {catalog::llama_3_8b,
+     catalog::lit_gpt,
+     [](training_setup& of) { of.precision = fp32_precision; },
+     "precision_compute fp32 is not taken beside attention automatic, layers lit_gpt; bf16 or fp16 "
+     "is"},
+    {catalog::llama_3_8b,
+     catalog::lit_gpt,
+     [](training_setup& of) { of.attention = attention_kernel::eager; },
+     "attention eager is not taken beside layers lit_gpt; automatic or flash is"},
+    {catalog::llama_3_8b,
+     catalog::lit_gpt,
+     [](training_setup& of) { of.padding_mask = true; },
+     "padding_mask true is not taken beside attention automatic; false is"},
+    {catalog::gpt2,
+     catalog::torch_gpt,
+     [](training_setup& of) { of.padding_mask = true; },
+     "padding_mask true is not taken beside layers gpt; false is"},
+    {catalog::llama_3_8b,
+     catalog::torch_llama,
+     [](training_setup& of) { of.padding_mask = true; },
+     "padding_mask true is not taken beside layers llama; false is"},
+    {catalog::llama_3_8b,
+     catalog::torchtitan,
+     [](training_setup& of) { of.dropout = 0.1; },
+     "dropout 0.1 is not taken beside layers torchtitan; 0 is"},
+    {catalog::llama_3_8b,
+     catalog::torchtitan,
+     [](training_setup& of) { of.attention_dropout = 0.1; },
+     "attention_dropout 0.1 is not taken beside layers torchtitan; 0 is"},
+};
+
 std::int64_t weights_of(const training_setup& setup, const batch_plan& plan) {
   const memory_sum& step = peaks_of(setup, plan).at[static_cast<int>(step_moment::optimizer)];
   return step.of[static_cast<int>(memory_part::weights)];
 }
 
 }  // namespace
+
+TEST_CASE("what a class does not build is refused with what it takes") {
+  for (const refused_setup& one : refused_setups) {
+    CAPTURE(one.code.name);
+    training_setup setup = changed_setup(one);
+    const auto whole = validate(setup);
+    CAPTURE(std::string(failure_text(whole.why()).c_str()));
+    CHECK(whole);
+    one.change(setup);
+    CHECK(std::string(failure_text(validate(setup).why()).c_str()) == one.why);
+  }
+}
+
+TEST_CASE("classifiers of sequences have the dense layer of their class") {
+  const struct {
+    const transformer& model;
+    const framework& code;
+  } all[] = {{catalog::roberta_base, catalog::hugging_face_roberta},
+             {catalog::distilbert_base_uncased, catalog::hugging_face_distilbert},
+             {catalog::deberta_v3_small, catalog::hugging_face_deberta}};
+  for (const auto& one : all) {
+    training_setup setup = case_for(one.model, one.code, 0).setup;
+    setup.precision = bf16_pure;
+    make_classifier(setup);
+    setup.model.head_dense = true;
+    CAPTURE(one.code.name);
+    REQUIRE(validate(setup));
+    CHECK(weights_of(setup, {1, 1, 1}) == 2 * parameters(setup.model).total());
+  }
+}
+
+TEST_CASE("latent attention has one flag for the biases of what leads down and of its output") {
+  training_setup setup =
+      case_for(catalog::deepseek_v2_lite, catalog::hugging_face_deepseek_v2, 0).setup;
+  setup.precision = bf16_pure;
+  setup.model.attention_bias = setup.model.attention_out_bias = true;
+  REQUIRE(validate(setup));
+  CHECK(weights_of(setup, {1, 1, 1}) == 2 * parameters(setup.model).total());
+}
 
 // As Megatron-LM's _vocab_size_with_padding: 50257 for two ranks are 50432.
 TEST_CASE("tensor ranks that do not divide the vocabulary have rows more, not fewer") {

@@ -76,8 +76,7 @@ training_setup small(const transformer& model, const framework& code) {
                        .framework = code};
   setup.model.num_hidden_layers = 3;
   if (model.relative_attention_buckets != 0) setup.attention = attention_kernel::automatic;
-  if (code.implementation.layers == &layer_classes::torchtitan)
-    setup.attention = attention_kernel::flash;
+  if (code.layers().has_flash_alone) setup.attention = attention_kernel::flash;
   if (setup.model.num_decoder_layers != 0) setup.model.num_decoder_layers = 3;
   if (model.kind == model_kind::encoder && model.head == head_kind::none) setup.encodings = 2;
   return setup;
@@ -131,8 +130,9 @@ TEST_CASE("the pieces of every code add up to its peak, part by part") {
 
 TEST_CASE("likewise with dropout, a padding mask and layers computed again") {
   for (training_setup setup : of_every_code()) {
-    setup.dropout = 0.1;
-    setup.padding_mask = true;
+    const layer_class& layers = setup.framework.layers();
+    setup.dropout = layers.has_dropout ? 0.1 : 0;
+    setup.padding_mask = layers.reads_padding && !layers.has_flash_alone;
     setup.recompute = recompute_mode::full;
     check_pieces(setup, {.micro_batch = 2, .accumulation = 2});
     setup.framework.implementation.checkpoints_reenter = true;

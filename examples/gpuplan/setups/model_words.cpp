@@ -113,6 +113,10 @@ constexpr flag_option flag_options[] = {
      "The head's matrix is the token table",
      &transformer::tied_embeddings},
     {"--pooler,!--no-pooler", "A dense layer of one token", &transformer::pooler},
+    {"--head-dense,!--no-head-dense",
+     "A dense layer before the head's matrix",
+     &transformer::head_dense},
+    {"--head-norm,!--no-head-norm", "A norm behind that layer", &transformer::head_norm},
 };
 
 // Whether it fits the model is for `validate`.

@@ -178,12 +178,28 @@ constexpr failure flaw_of_graphs(const training_setup& setup) {
   if (setup.recompute != recompute_mode::selective) return {};
   if (parts.router && setup.modules.experts)
     return without_code({of_router, {fact::experts, true}, none});
-  if (setup.dropout == 0) return {};
   const named_fact dropout{fact::dropout, setup.dropout};
-  if (parts.iteration) return without_code({of_iteration, dropout, none});
-  if (parts.attention && setup.modules.core_attention)
-    return without_code({of_attention, dropout, none});
-  if (parts.mlp && setup.modules.mlp) return without_code({of_mlp, dropout, none});
+  const named_fact of_weights = setup.attention_dropout
+                                    ? named_fact{fact::attention_dropout, *setup.attention_dropout}
+                                    : dropout;
+  for (const named_fact& drops : {dropout, of_weights})
+    if (parts.iteration && drops.value != 0) return without_code({of_iteration, drops, none});
+  if (parts.attention && setup.modules.core_attention && of_weights.value != 0)
+    return without_code({of_attention, of_weights, none});
+  if (parts.mlp && setup.modules.mlp && dropout.value != 0)
+    return without_code({of_mlp, dropout, none});
+  return {};
+}
+
+// What is dropped where a class drops nothing.
+constexpr failure flaw_of_dropout(const training_setup& setup) {
+  if (setup.framework.layers().has_dropout) return {};
+  const double of_attention = setup.attention_dropout ? *setup.attention_dropout : 0;
+  const named_fact layers{fact::layers, setup.framework.layers().name};
+  if (setup.dropout != 0)
+    return without_code({{fact::dropout, setup.dropout}, layers, {fact::takes, 0}});
+  if (of_attention != 0)
+    return without_code({{fact::attention_dropout, of_attention}, layers, {fact::takes, 0}});
   return {};
 }
 
@@ -201,6 +217,10 @@ constexpr failure flaw_of_attention(const training_setup& setup) {
   const bool is_chosen = setup.attention != attention_kernel::automatic;
   // Its loss reads the tokens that the mask leaves, whose number no shape says.
   if (model.head == head_kind::classifier && model.classified == classified_kind::replaced)
+    if (const failure why = flaw_if_any({{fact::padding_mask, setup.padding_mask}}, layers);
+        failed(why))
+      return why;
+  if (!code.reads_padding)
     if (const failure why = flaw_if_any({{fact::padding_mask, setup.padding_mask}}, layers);
         failed(why))
       return why;
@@ -227,7 +247,7 @@ constexpr failure flaw_of_attention(const training_setup& setup) {
                          layers,
                          {fact::takes, attention_kernel::automatic},
                          {fact::takes, attention_kernel::flash}});
-  if (setup.attention != attention_kernel::flash && (is_chosen || !code.has_flash_alone)) return {};
+  if (setup.attention != attention_kernel::flash && (is_chosen || !has_flash_alone)) return {};
   if (!is_half(setup.precision.compute))
     return without_code({{fact::precision_compute, setup.precision.compute},
                          attention,

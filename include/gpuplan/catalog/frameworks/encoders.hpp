@@ -51,29 +51,63 @@ constexpr failure flaw_of_encoders(const transformer& model,
                       layers);
       failed(why))
     return why;
-  if (const failure why = flaw_if_any({{fact::sliding_window, model.sliding_window}}, layers);
+  if (const failure why = flaw_if_any({{fact::qk_norm, model.qk_norm},
+                                       {fact::parallel_attention, model.parallel_attention},
+                                       {fact::sliding_window, model.sliding_window}},
+                                      layers);
       failed(why))
     return why;
   return flaw_of_most(model, as, model.kind == model_kind::encoder, shares_layers);
+}
+// What stands before the matrix of a head: of masked tokens a dense layer and a norm, of a
+// classifier of sequences or of replaced tokens a dense layer, which may be the class's pooler.
+constexpr failure flaw_of_text_head(const transformer& model, const implementation& as) {
+  const bool is_masked = model.head == head_kind::language_model;
+  const bool classifies = model.head == head_kind::classifier;
+  const bool of_sequences = classifies && model.classified == classified_kind::sequences;
+  const bool of_replaced = classifies && model.classified == classified_kind::replaced;
+  const bool may_pool = model.head == head_kind::none || (of_sequences && as.encoder.pools);
+  return flaw_unless({{{fact::pooler, model.pooler}, may_pool && model.pooler},
+                      {{fact::head_dense, model.head_dense},
+                       is_masked || of_replaced || (of_sequences && !model.pooler)},
+                      {{fact::head_norm, model.head_norm}, is_masked}},
+                     {fact::layers, as.layers->name});
+}
+// An encoder of text, with a norm behind its embedding and none behind its layers.
+constexpr failure flaw_of_text_encoders(const transformer& model,
+                                        const implementation& as,
+                                        bool shares_layers = false) {
+  if (const failure why = flaw_of_encoders(model, as, norm_position::after_residual, shares_layers);
+      failed(why))
+    return why;
+  if (const failure why = flaw_unless({{{fact::embedding_norm, model.embedding_norm}, true},
+                                       {{fact::final_norm, model.final_norm}, false}},
+                                      {fact::layers, as.layers->name});
+      failed(why))
+    return why;
+  return flaw_of_text_head(model, as);
 }
 constexpr failure flaw_of_bert(const transformer& model, const implementation& as) {
   if (model.position_rows == 0 && model.sinusoid_rows == 0)
     return without_code(
         {{fact::position_rows, 0}, {fact::layers, as.layers->name}, {fact::at_least, 1}});
-  return flaw_of_encoders(model, as, norm_position::after_residual);
+  return flaw_of_text_encoders(model, as);
 }
 constexpr failure flaw_of_albert(const transformer& model, const implementation& as) {
   const std::int64_t groups = model.shared.num_hidden_groups;
   if (groups == 0)
     return without_code(
         {{fact::num_hidden_groups, 0}, {fact::layers, as.layers->name}, {fact::at_least, 1}});
-  return flaw_of_encoders(model, as, norm_position::after_residual, true);
+  if (model.position_rows == 0)
+    return without_code(
+        {{fact::position_rows, 0}, {fact::layers, as.layers->name}, {fact::at_least, 1}});
+  return flaw_of_text_encoders(model, as, true);
 }
 constexpr failure flaw_of_deberta(const transformer& model, const implementation& as) {
   if (model.disentangled.distances == 0)
     return without_code(
         {{fact::attention_distances, 0}, {fact::layers, as.layers->name}, {fact::at_least, 1}});
-  return flaw_of_encoders(model, as, norm_position::after_residual);
+  return flaw_of_text_encoders(model, as);
 }
 constexpr failure flaw_of_modernbert(const transformer& model, const implementation& as) {
   const named_fact layers{fact::layers, as.layers->name};
@@ -85,15 +119,24 @@ constexpr failure flaw_of_modernbert(const transformer& model, const implementat
            {{fact::gated_mlp, model.gated_mlp}, true},
            {{fact::fused_qkv, model.fused_qkv}, true},
            {{fact::fused_gate_up, model.fused_gate_up}, true},
+           {{fact::embedding_norm, model.embedding_norm}, true},
+           {{fact::final_norm, model.final_norm}, true},
+           {{fact::head_dense, model.head_dense}, model.head != head_kind::none},
+           {{fact::head_norm, model.head_norm}, model.head != head_kind::none},
            {{fact::num_key_value_heads, model.key_value_heads()}, model.num_attention_heads}},
           layers);
       failed(why))
     return why;
   if (const failure why = flaw_if_any({{fact::position_rows, model.position_rows},
-                                       {fact::type_vocab_size, model.type_vocab_size}},
+                                       {fact::type_vocab_size, model.type_vocab_size},
+                                       {fact::qk_norm, model.qk_norm},
+                                       {fact::parallel_attention, model.parallel_attention},
+                                       {fact::pooler, model.pooler}},
                                       layers);
       failed(why))
     return why;
+  if (const failure why = flaw_of_heads(model, as); failed(why)) return why;
+  if (const failure why = flaw_of_rotation(model, as, true); failed(why)) return why;
   return flaw_of_all(model, as);
 }
 constexpr failure flaw_of_image_classifiers(const transformer& model, const implementation& as) {
@@ -101,7 +144,22 @@ constexpr failure flaw_of_image_classifiers(const transformer& model, const impl
     return without_code({{fact::head, model.head},
                          {fact::layers, as.layers->name},
                          {fact::takes, head_kind::classifier}});
+  if (const failure why = flaw_if_any({{fact::type_vocab_size, model.type_vocab_size},
+                                       {fact::pooler, model.pooler},
+                                       {fact::head_dense, model.head_dense},
+                                       {fact::head_norm, model.head_norm}},
+                                      {fact::layers, as.layers->name});
+      failed(why))
+    return why;
   return flaw_of_encoders(model, as, norm_position::before);
+}
+// A row for each token, but for registers that come behind the positions.
+constexpr failure flaw_of_image_positions(const transformer& model, const implementation& as) {
+  const image_input& image = model.image;
+  const std::int64_t rows =
+      image.tokens() - (as.images.registers_behind_positions ? image.register_tokens : 0);
+  return flaw_unless({{{fact::position_rows, model.position_rows}, rows}},
+                     {fact::layers, as.layers->name});
 }
 constexpr failure flaw_of_vit(const transformer& model, const implementation& as) {
   // A larger model counts them.
@@ -110,6 +168,7 @@ constexpr failure flaw_of_vit(const transformer& model, const implementation& as
       failed(why))
     return why;
   if (const failure why = flaw_of_image_classifiers(model, as); failed(why)) return why;
+  if (const failure why = flaw_of_image_positions(model, as); failed(why)) return why;
   const named_fact layers{fact::layers, as.layers->name};
   if (const failure why = flaw_if_any({{fact::attention_pooling, model.attention_pooling}}, layers);
       failed(why))
@@ -161,6 +220,7 @@ inline constexpr layer_class vit{.name = &code_names::vit,
                                  .kind = model_kind::vision,
                                  .flaw_of = detail::flaw_of_vit,
                                  .code = &eager::library_code,
+                                 .reads_padding = false,
                                  .counts_work = true};
 }  // namespace layer_classes
 

@@ -35,6 +35,7 @@ constexpr failure flaw_of_first_decoders(const transformer& model,
                                          bool fuses_qkv) {
   const named_fact layers{fact::layers, as.layers->name};
   if (const failure why = flaw_of_lone_decoders(model, as, has_table); failed(why)) return why;
+  if (const failure why = flaw_of_heads(model, as); failed(why)) return why;
   const bool is_parallel = is_gptj || is_neox;
   if (const failure why = flaw_unless(
           {{{fact::gated_mlp, model.gated_mlp}, false},
@@ -56,6 +57,8 @@ constexpr failure flaw_of_first_decoders(const transformer& model,
                                       layers);
       failed(why))
     return why;
+  if (is_parallel)
+    if (const failure why = flaw_of_rotation(model, as, false); failed(why)) return why;
   return flaw_if_any({{fact::norm_at, model.norm_at},
                       {fact::qk_norm, model.qk_norm},
                       {fact::sliding_window, model.sliding_window}},
@@ -125,6 +128,13 @@ constexpr failure flaw_of_decoder(const transformer& model, const implementation
         {{fact::qk_norm, model.qk_norm}, layers, {fact::takes, qk_norm_scope::none}});
   if (model.parallel_attention && !code.runs_in_parallel)
     return flaw_if_any({{fact::parallel_attention, true}}, layers);
+  if (model.parallel_attention)
+    if (const failure why =
+            flaw_unless({{{fact::norms_per_layer, model.norms_per_layer}, 1}}, layers);
+        failed(why))
+      return why;
+  const bool rotates_all = code.rotary_parts == rotary_parts_kind::none;
+  if (const failure why = flaw_of_rotation(model, as, rotates_all); failed(why)) return why;
   if (as.liger_kernels)
     if (const failure why = flaw_of_liger(model, as); failed(why)) return why;
   if (as.cut_cross_entropy)
@@ -146,8 +156,31 @@ constexpr failure flaw_of_t5(const transformer& model, const implementation& as)
   const named_fact layers{fact::layers, as.layers->name};
   if (model.relative_attention_buckets == 0)
     return without_code({{fact::relative_attention_buckets, 0}, layers, {fact::at_least, 1}});
+  const auto number = [](auto value) { return static_cast<std::int64_t>(value); };
+  if (const failure why = flaw_unless(
+          {{{fact::head, model.head}, number(head_kind::language_model)},
+           {{fact::norm, model.norm}, number(norm_kind::rms_norm)},
+           {{fact::norm_at, model.norm_at}, number(norm_position::before)},
+           {{fact::final_norm, model.final_norm}, true},
+           {{fact::num_key_value_heads, model.key_value_heads()}, model.num_attention_heads}},
+          layers);
+      failed(why))
+    return why;
   if (const failure why = flaw_if_any({{fact::position_rows, model.position_rows},
-                                       {fact::sliding_window, model.sliding_window}},
+                                       {fact::type_vocab_size, model.type_vocab_size},
+                                       {fact::embedding_norm, model.embedding_norm},
+                                       {fact::qk_norm, model.qk_norm},
+                                       {fact::parallel_attention, model.parallel_attention},
+                                       {fact::fused_qkv, model.fused_qkv},
+                                       {fact::fused_gate_up, model.fused_gate_up},
+                                       {fact::attention_bias, model.attention_bias},
+                                       {fact::attention_out_bias, model.attention_out_bias},
+                                       {fact::mlp_bias, model.mlp_bias},
+                                       {fact::lm_head_bias, model.lm_head_bias},
+                                       {fact::sliding_window, model.sliding_window},
+                                       {fact::pooler, model.pooler},
+                                       {fact::head_dense, model.head_dense},
+                                       {fact::head_norm, model.head_norm}},
                                       layers);
       failed(why))
     return why;

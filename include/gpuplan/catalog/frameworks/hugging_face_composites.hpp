@@ -69,6 +69,7 @@ constexpr failure flaw_of_timm_tower(const transformer& model, const implementat
   transformer usual = model;
   usual.fused_qkv = usual.layer_scale = false;
   usual.image.register_tokens = 0;
+  usual.position_rows = usual.image.tokens();  // timm's has rows for patches alone
   return flaw_of_vit(usual, as);
 }
 

@@ -22,6 +22,7 @@ constexpr failure flaw_with_alibi(const transformer& model,
                                   bool is_falcon) {
   const named_fact layers{fact::layers, as.layers->name};
   if (const failure why = flaw_of_decoders(model, as, false); failed(why)) return why;
+  if (const failure why = flaw_of_heads(model, as); failed(why)) return why;
   if (const failure why = flaw_unless(
           {{{fact::gated_mlp, model.gated_mlp}, false},
            {{fact::norm, model.norm}, static_cast<std::int64_t>(norm_kind::layer_norm)},
@@ -43,6 +44,8 @@ constexpr failure flaw_with_alibi(const transformer& model,
             layers);
         failed(why))
       return why;
+  if (is_falcon && model.alibi_positions == 0)
+    if (const failure why = flaw_of_rotation(model, as, true); failed(why)) return why;
   if (!is_falcon && model.alibi_positions == 0)
     return without_code({{fact::alibi_positions, 0}, layers, {fact::takes, 1}});
   return flaw_if_any({{fact::norm_at, model.norm_at},

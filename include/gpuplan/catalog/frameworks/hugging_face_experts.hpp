@@ -71,14 +71,28 @@ constexpr failure flaw_of_mixture(const transformer& model, const implementation
                        {fact::type_vocab_size, model.type_vocab_size},
                        {fact::relative_attention_buckets, model.relative_attention_buckets},
                        {fact::layer_scale, model.layer_scale},
+                       {fact::norm_bias, model.norm_bias},
+                       {fact::pooler, model.pooler},
+                       {fact::head_dense, model.head_dense},
+                       {fact::head_norm, model.head_norm},
                        {fact::transformer_engine, as.transformer_engine}},
                       layers);
       failed(why))
     return why;
+  const bool rotates_all = as.decoder.rotary_parts == rotary_parts_kind::none;
+  if (const failure why = flaw_of_rotation(model, as, rotates_all); failed(why)) return why;
   if (moe.num_experts == 0)
     return without_code({{fact::num_experts, 0}, layers, {fact::at_least, 1}});
   if (is_latent && !model.is_latent())
     return without_code({{fact::kv_lora_rank, 0}, layers, {fact::at_least, 1}});
+  // One flag for what leads down and for the output.
+  if (is_latent)
+    if (const failure why = flaw_unless(
+            {{{fact::attention_out_bias, model.attention_out_bias}, model.attention_bias},
+             {{fact::qk_norm, model.qk_norm}, number(qk_norm_scope::none)}},
+            layers);
+        failed(why))
+      return why;
   if (!is_latent && model.is_latent())
     return flaw_if_any({{fact::kv_lora_rank, model.mla.kv_lora_rank}}, layers);
   if (as.layers->name == &code_names::granite_moe) {

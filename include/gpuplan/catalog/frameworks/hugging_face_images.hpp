@@ -27,6 +27,7 @@ constexpr failure flaw_of_dinov2(const transformer& model, const implementation&
   transformer usual = model;
   usual.gated_mlp = usual.layer_scale = false;
   if (const failure why = flaw_of_image_classifiers(usual, as); failed(why)) return why;
+  if (const failure why = flaw_of_image_positions(usual, as); failed(why)) return why;
   return flaw_unless({{{fact::layer_scale, model.layer_scale}, true},
                       {{fact::classifier_inputs, model.classifier_inputs}, 2}},
                      {fact::layers, as.layers->name});
@@ -46,6 +47,11 @@ constexpr failure flaw_of_swin(const transformer& model, const implementation& a
   for (int at = 1; at < stages.size(); ++at) side = (side + 1) / 2;
   if (side < stages.window_size)
     return without_code({{fact::window_size, stages.window_size}, layers, {fact::at_most, side}});
+  if (model.position_rows != 0)
+    if (const failure why = flaw_unless(
+            {{{fact::position_rows, model.position_rows}, model.image.patches()}}, layers);
+        failed(why))
+      return why;
   transformer usual = model;
   usual.stages = {};
   if (const failure why = flaw_of_image_classifiers(usual, as); failed(why)) return why;
@@ -87,6 +93,7 @@ inline constexpr layer_class swin{.name = &code_names::swin,
                                   .flaw_of = detail::flaw_of_swin,
                                   .code = &eager::library_code,
                                   .recomputes_layers = false,
+                                  .reads_padding = false,
                                   .repeats_layers = false};
 /// Hugging Face's SigLIP, likewise.
 inline constexpr layer_class siglip_texts{.name = &code_names::siglip_texts,
@@ -109,6 +116,7 @@ inline constexpr layer_class dinov2{.name = &code_names::dinov2,
                                     .kind = model_kind::vision,
                                     .flaw_of = detail::flaw_of_dinov2,
                                     .code = &eager::library_code,
+                                    .reads_padding = false,
                                     .counts_work = true};
 }  // namespace layer_classes
 

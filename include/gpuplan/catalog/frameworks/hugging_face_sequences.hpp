@@ -40,6 +40,7 @@ constexpr failure flaw_of_bart(const transformer& model, const implementation& a
           layers);
       failed(why))
     return why;
+  if (const failure why = flaw_of_heads(model, as); failed(why)) return why;
   if (model.norm_at != norm_position::before && model.norm_at != norm_position::after_residual)
     return without_code({{fact::norm_at, model.norm_at},
                          layers,
@@ -57,8 +58,13 @@ constexpr failure flaw_of_bart(const transformer& model, const implementation& a
   if (const failure why =
           flaw_if_any({{fact::relative_attention_buckets, model.relative_attention_buckets},
                        {fact::type_vocab_size, model.type_vocab_size},
+                       {fact::qk_norm, model.qk_norm},
+                       {fact::parallel_attention, model.parallel_attention},
+                       {fact::lm_head_bias, model.lm_head_bias},
                        {fact::sliding_window, model.sliding_window},
-                       {fact::lm_head_bias, model.lm_head_bias}},
+                       {fact::pooler, model.pooler},
+                       {fact::head_dense, model.head_dense},
+                       {fact::head_norm, model.head_norm}},
                       layers);
       failed(why))
     return why;
@@ -76,11 +82,41 @@ constexpr failure flaw_of_wav2vec2(const transformer& model, const implementatio
   const named_fact layers{fact::layers, as.layers->name};
   if (model.audio.convolutions() == 0)
     return without_code({{fact::conv_dim, 0}, layers, {fact::at_least, 1}});
+  const auto number = [](auto value) { return static_cast<std::int64_t>(value); };
   if (const failure why = flaw_unless(
           {{{fact::gated_mlp, model.gated_mlp}, false},
-           {{fact::head, model.head}, static_cast<std::int64_t>(head_kind::classifier)},
+           {{fact::norm, model.norm}, number(norm_kind::layer_norm)},
+           {{fact::norm_bias, model.norm_bias}, true},
+           {{fact::norm_affine, model.norm_affine}, true},
+           {{fact::norms_per_layer, model.norms_per_layer}, 2},
+           {{fact::final_norm, model.final_norm}, true},
+           {{fact::attention_bias, model.attention_bias}, true},
+           {{fact::attention_out_bias, model.attention_out_bias}, true},
+           {{fact::mlp_bias, model.mlp_bias}, true},
+           {{fact::head, model.head}, number(head_kind::classifier)},
            {{fact::num_key_value_heads, model.key_value_heads()}, model.num_attention_heads}},
           layers);
+      failed(why))
+    return why;
+  if (const failure why = flaw_of_heads(model, as); failed(why)) return why;
+  if (model.norm_at != norm_position::before && model.norm_at != norm_position::after_residual)
+    return without_code({{fact::norm_at, model.norm_at},
+                         layers,
+                         {fact::takes, norm_position::before},
+                         {fact::takes, norm_position::after_residual}});
+  if (const failure why =
+          flaw_if_any({{fact::fused_qkv, model.fused_qkv},
+                       {fact::parallel_attention, model.parallel_attention},
+                       {fact::qk_norm, model.qk_norm},
+                       {fact::embedding_norm, model.embedding_norm},
+                       {fact::position_rows, model.position_rows},
+                       {fact::sinusoid_rows, model.sinusoid_rows},
+                       {fact::relative_attention_buckets, model.relative_attention_buckets},
+                       {fact::type_vocab_size, model.type_vocab_size},
+                       {fact::pooler, model.pooler},
+                       {fact::head_dense, model.head_dense},
+                       {fact::head_norm, model.head_norm}},
+                      layers);
       failed(why))
     return why;
   return flaw_of_all(model, as);
@@ -113,6 +149,7 @@ inline constexpr layer_class wav2vec2{.name = &code_names::wav2vec2,
                                       .code = &eager::library_code,
                                       .recomputes_periodically = false,
                                       .recomputes_first_layers = false,
+                                      .reads_padding = false,
                                       .reads_targets = true,
                                       .repeats_layers = false};
 }  // namespace layer_classes

@@ -21,6 +21,7 @@ namespace detail {
 
 constexpr failure flaw_of_lit_gpt(const transformer& model, const implementation& as) {
   if (const failure why = flaw_of_lone_decoders(model, as); failed(why)) return why;
+  if (const failure why = flaw_of_rotation(model, as, false); failed(why)) return why;
   return flaw_if_any({{fact::norm_at, model.norm_at},
                       {fact::qk_norm, model.qk_norm},
                       {fact::sliding_window, model.sliding_window}},
@@ -34,6 +35,7 @@ namespace layer_classes {
 inline constexpr layer_class lit_gpt{.name = &code_names::lit_gpt,
                                      .flaw_of = detail::flaw_of_lit_gpt,
                                      .code = &eager::library_code,
+                                     .has_flash_alone = true,
                                      .trains_parts = false,
                                      .adapts_fused_parts = true};
 }  // namespace layer_classes

@@ -24,6 +24,13 @@ namespace detail {
 constexpr failure flaw_of_megatron_core(const transformer& model, const implementation& as) {
   const named_fact layers{fact::layers, as.layers->name};
   if (const failure why = flaw_of_decoders(model, as); failed(why)) return why;
+  if (model.position_rows == 0)
+    if (const failure why = flaw_of_rotation(model, as, false); failed(why)) return why;
+  if (model.qk_norm == qk_norm_scope::full_width)
+    return without_code({{fact::qk_norm, model.qk_norm},
+                         layers,
+                         {fact::takes, qk_norm_scope::none},
+                         {fact::takes, qk_norm_scope::head}});
   if (model.norm == norm_kind::layer_norm)
     if (const failure why = flaw_unless({{{fact::norm_bias, model.norm_bias}, true}}, layers);
         failed(why))

@@ -24,6 +24,7 @@ namespace detail {
 constexpr failure flaw_of_torchtitan(const transformer& model, const implementation& as) {
   const named_fact layers{fact::layers, as.layers->name};
   if (const failure why = flaw_of_lit_gpt(model, as); failed(why)) return why;
+  if (const failure why = flaw_of_rotation(model, as, true); failed(why)) return why;
   if (!model.gated_mlp)
     return without_code({{fact::gated_mlp, false}, layers, {fact::takes, true}});
   return flaw_if_any({{fact::attention_bias, model.attention_bias},
@@ -51,6 +52,7 @@ inline constexpr layer_class torchtitan{.name = &code_names::torchtitan,
                                         .keeps_costly_results = true,
                                         .is_compiled = true,
                                         .has_flash_alone = true,
+                                        .has_dropout = false,
                                         .has_known_floor = true};
 }  // namespace layer_classes
 

@@ -29,11 +29,7 @@ class rotary_lm_code : public causal_lm_code {
     return setup.framework.implementation.decoder;
   }
   [[nodiscard]] constexpr std::int64_t rotary_width() const {
-    if (model.is_latent()) return model.mla.qk_rope_head_dim;
-    const std::int64_t width = model.query_dim();
-    if (model.rotary_dim != 0) return model.rotary_dim;
-    if (code().most_rotated != 0) return at_most(code().most_rotated, width);
-    return width * code().rotary_percent / 100;
+    return detail::rotated_width(model, code());
   }
 
   // -- tables for all layers

@@ -103,8 +103,7 @@ class lit_gpt final : public model_code {
     return setup.trains.what == training::adapters;
   }
   [[nodiscard]] constexpr std::int64_t rotated() const {
-    const std::int64_t percent = setup.framework.implementation.decoder.rotary_percent;
-    return model.query_dim() * percent / 100;
+    return detail::rotated_width(model, setup.framework.implementation.decoder);
   }
   constexpr nn_module plain(operator_kind kind, std::int64_t in, std::int64_t out, bool bias) {
     nn_module made;
