@@ -102,7 +102,7 @@ double value_of(const plan_request& request, const training_plan& plan) {
 }
 bool near(double a, double b) { return std::abs(a - b) <= 1e-9 * std::abs(b); }
 
-plan_request on_one(const plan_request& request, std::size_t cluster) {
+plan_request on_cluster_alone(const plan_request& request, std::size_t cluster) {
   plan_request one = request;
   one.others = {};
   if (cluster == 0) return one;
@@ -134,7 +134,7 @@ TEST_CASE("the best plans of several clusters are the best of all that each has"
 
     std::vector<double> values;
     for (std::size_t at = 0; at < 3; ++at) {
-      const plan_request one = on_one(request, at);
+      const plan_request one = on_cluster_alone(request, at);
       const auto there =
           plan_training(one, budget, memory_by_division{}.on(one.on.gpu), plan_answer::most_plans);
       for (int plan = 0; there && plan < there->count; ++plan)
