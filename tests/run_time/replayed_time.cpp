@@ -427,6 +427,8 @@ TEST_CASE("layers that others measured take what published kernels of the device
                          .sequence_length = one.length,
                          .framework = catalog::torch_bert};
     setup.model.head = transformer{}.head;
+    setup.model.head_dense = setup.model.head_norm = true;
+    setup.model.pooler = false;
     setup.model.num_hidden_layers = 3;
     setup.precision = {.weights = number_format::fp16, .compute = number_format::fp16};
     setup.attention = attention_kernel::eager;
