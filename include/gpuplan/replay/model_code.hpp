@@ -160,9 +160,9 @@ class model_code : public recomputer {
     }
   }
 
-  growing_array<chunk_begin> chunks{};  // of a pipeline's stage that PyTorch divided
-  model_code* whole_model = this;       // the model that this is a part of
-  int first_unit = 0;                   // of its layers, among those of all parts
+  growing_array<chunk_begin> held_chunks{};  // of a pipeline's stage that PyTorch divided
+  model_code* whole_model = this;            // the model that this is a part of
+  int first_unit = 0;                        // of its layers, among those of all parts
   sharding* shards = nullptr;
   bool is_watched = false;  // the sharding has hooks around every module
   tensor given_input{};     // the input as the present forward was given it

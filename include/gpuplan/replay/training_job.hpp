@@ -73,7 +73,7 @@ class running_job final : public training_job {
     if (shards_ == nullptr)
       states_.construct();
     else if (!shards_->has_own_step())
-      states_.construct(shards_->updated(), &code_->chunks);
+      states_.construct(shards_->updated(), &code_->held_chunks);
     if (reference != nullptr) build_reference(*reference);
     code_->make_batch();
   }

@@ -26,7 +26,7 @@ class torchtitan_llama final : public model_code {
     const std::int64_t count = setup.parallelism.virtual_pipeline;
     angles_ = new value[static_cast<unsigned long>(count)];
     for (int chunk = 0; chunk < count; ++chunk) {
-      chunks.push({modules_.size(), t.parameters.size()});
+      held_chunks.push({modules_.size(), t.parameters.size()});
       if (begins(chunk))
         tokens_ = token_table(parts_.part_of(model.vocab_size), width, trains_all());
       for (const std::int64_t last = modules_.size() + layers_of(chunk); modules_.size() < last;) {
@@ -59,9 +59,9 @@ class torchtitan_llama final : public model_code {
   /// Once the model has memory, other tables of angles come from the host.
   constexpr void cast_model() override {
     move_model();
-    for (int chunk = 0; chunk < chunks.size(); ++chunk) {
+    for (int chunk = 0; chunk < held_chunks.size(); ++chunk) {
       angles_[chunk] = new_angles();
-      t.buffers[t.buffers.size() - chunks.size() + chunk] = *angles_[chunk];
+      t.buffers[t.buffers.size() - held_chunks.size() + chunk] = *angles_[chunk];
     }
   }
 
@@ -83,7 +83,7 @@ class torchtitan_llama final : public model_code {
     else
       x = t.share(received);
     beside[0] = angles_[chunk];
-    const std::int64_t first = chunks[chunk].layer;
+    const std::int64_t first = held_chunks[chunk].layer;
     for (std::int64_t at = first; at < first + layers_of(chunk); ++at) x = run_layer(at, x);
     if (!ends(chunk)) return x;
     t.begin(moment::loss);

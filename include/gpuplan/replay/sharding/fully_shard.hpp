@@ -22,10 +22,11 @@ namespace gpuplan::eager {
 class fully_shard final : public sharding {
   // Of the layers, those of the present chunk.
   [[nodiscard]] constexpr int first_unit() const {
-    return code_->chunks.size() == 0 ? 0 : code_->chunks[root_ - first_root_].layer;
+    return code_->held_chunks.size() == 0 ? 0 : code_->held_chunks[root_ - first_root_].layer;
   }
   [[nodiscard]] constexpr int last_unit() const {
-    return root_ + 1 < units_.size() ? code_->chunks[root_ + 1 - first_root_].layer : first_root_;
+    return root_ + 1 < units_.size() ? code_->held_chunks[root_ + 1 - first_root_].layer
+                                     : first_root_;
   }
   // As modules() has them.
   template <class Use>
@@ -66,7 +67,7 @@ class fully_shard final : public sharding {
       if (t_.parameters[at].unit > last) last = t_.parameters[at].unit;
     for (int at = 0; at <= last; ++at) add_unit(at, 0, parameters);
     root_ = first_root_ = last + 1;
-    const growing_array<chunk_begin>& chunks = code_->chunks;
+    const growing_array<chunk_begin>& chunks = code_->held_chunks;
     for (int chunk = 0; chunk < chunks.size(); ++chunk)
       add_unit(none,
                chunks[chunk].parameter,

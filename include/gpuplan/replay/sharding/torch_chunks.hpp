@@ -129,7 +129,7 @@ class torch_chunks final : public torch_micro_batches {
   }
   // Operators that left out a parameter, in the order of parameters.
   constexpr void note_waiting(flight& one, int chunk) {
-    const growing_array<chunk_begin>& chunks = code_.chunks;
+    const growing_array<chunk_begin>& chunks = code_.held_chunks;
     const int first = chunks[chunk].parameter;
     const int last = chunk + 1 < chunks.size() ? chunks[chunk + 1].parameter : t_.parameters.size();
     growing_array<int> of_parameter;
