@@ -115,7 +115,7 @@ inline failure flaw_of_nanotron(const training_setup& setup, const batch_plan& p
       failed(why))
     return why;
   // no size, and no sum of them, leaves 64 bits
-  const auto number = [](std::int64_t of) { return static_cast<double>(of); };
+  const auto number = [](std::int64_t size) { return static_cast<double>(size); };
   const double columns = number(model.intermediate_size) + number(model.vocab_size) +
                          number(model.hidden_size) +
                          number(model.num_attention_heads) * number(model.query_dim());
