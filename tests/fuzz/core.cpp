@@ -185,7 +185,8 @@ void remember(bytes_as_dice& roll) {
   if (const auto counts = counts_of(setup, plan);
       counts && setup.parallelism.tensor_parallel == 1 &&
       setup.parallelism.pipeline_parallel == 1 && setup.parallelism.expert_parallel == 1)
-    require(counts->parameters == parameters(setup.model).total(), "the code has the parameters");
+    require(counts->parameters == parameters(setup.trained_model()).total(),
+            "the code has the parameters");
 }
 
 void time(bytes_as_dice& roll) {
