@@ -298,6 +298,7 @@ struct decoder_options {
   bool drops_embedding = false;
   bool holds_undropped_embedding = false;  // as long as the model runs
   bool drops_residual = false;             // what attention and MLP add,
+  bool drops_within = false;               // while they have their variables still,
   bool drops_mlp_alone = false;            // or what the MLP does
   bool holds_attention = false;            // its input and output, as long as the layer runs
   bool normalizes_rotated_heads = false;   // once they are rotated

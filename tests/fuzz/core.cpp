@@ -182,11 +182,13 @@ void remember(bytes_as_dice& roll) {
   require(again->fits, "a step fits into what it reserved");
   require(!replay(setup, plan, 3, step->peak.allocated - 1)->fits,
           "a step does not fit into less than it was given");
+  transformer trained = setup.trained_model();
+  // DeepSeek's correction of what routers choose is a buffer in transformers.
+  if (setup.framework.implementation.experts.corrects_choice) trained.moe.router_bias = false;
   if (const auto counts = counts_of(setup, plan);
       counts && setup.parallelism.tensor_parallel == 1 &&
       setup.parallelism.pipeline_parallel == 1 && setup.parallelism.expert_parallel == 1)
-    require(counts->parameters == parameters(setup.trained_model()).total(),
-            "the code has the parameters");
+    require(counts->parameters == parameters(trained).total(), "the code has the parameters");
 }
 
 void time(bytes_as_dice& roll) {

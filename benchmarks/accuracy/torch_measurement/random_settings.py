@@ -49,6 +49,22 @@ DEBERTA_V3 = {"relative_attention": True, "position_buckets": 256, "norm_rel_ebd
               "share_att_key": True, "pos_att_type": "p2c|c2p", "position_biased_input": False,
               "type_vocab_size": 0}  # fmt: skip
 WITHOUT_CHECKPOINTS = ("AlbertForMaskedLM", "MPNetForMaskedLM")
+# What classes call the probabilities that they drop weights of attention and anything else by.
+BERT_DROPOUTS = ("attention_probs_dropout_prob", "hidden_dropout_prob")
+DROPOUTS = {
+    **dict.fromkeys((*DECODERS, "DistilBertForMaskedLM", "ModernBertForMaskedLM"), ("attention_dropout",)),
+    **dict.fromkeys((*ENCODERS, *VISION), BERT_DROPOUTS),
+    **dict.fromkeys(("Phi3ForCausalLM", "PhiForCausalLM"), ("attention_dropout", "resid_pdrop", "embd_pdrop")),
+    **dict.fromkeys(("GPT2LMHeadModel", "GPTJForCausalLM"), ("attn_pdrop", "resid_pdrop", "embd_pdrop")),
+    **dict.fromkeys(("BloomForCausalLM", "FalconForCausalLM", "GPTNeoXForCausalLM", "StableLmForCausalLM"),
+                    ("attention_dropout", "hidden_dropout")),
+    **dict.fromkeys(("DistilBertForMaskedLM", "OPTForCausalLM"), ("attention_dropout", "dropout")),
+    "Ernie4_5ForCausalLM": (),
+    "ModernBertForMaskedLM": ("attention_dropout", "embedding_dropout", "mlp_dropout"),
+    "MptForCausalLM": (),
+    "SeedOssForCausalLM": ("attention_dropout", "residual_dropout"),
+    "Starcoder2ForCausalLM": ("attention_dropout", "residual_dropout", "embedding_dropout"),
+}  # fmt: skip
 
 
 def shape_of(draw):
@@ -94,6 +110,13 @@ def configuration(names, heads, kv_heads, hidden, layers, width):
     return {name: value for name, value in values if name is not None}
 
 
+def random_dropouts(model_class, name):
+    """By a generator of their own, so that a seed has the shapes that it had before there were any."""
+    draw = random.Random(f"dropouts of {name}")
+    attention, other = (draw.choice((0.0, 0.1)) for _ in range(2))
+    return {field: other if at else attention for at, field in enumerate(DROPOUTS[model_class])}
+
+
 def random_family(draw, name):
     heads, kv_heads, head_dim, layers, width = shape_of(draw)
     size = draw.randint(1, 12)
@@ -108,9 +131,10 @@ def random_family(draw, name):
         "accumulation": draw.choice((1, 1, 2)),
         "grad_clip": draw.randint(0, 1),
     }
+    dropouts = random_dropouts(model_class, name)
     if model_class in VISION:
         side = 16 * draw.randint(2, 14)
-        config = configuration(BERT_NAMES, heads, kv_heads, hidden, layers, width)
+        config = dropouts | configuration(BERT_NAMES, heads, kv_heads, hidden, layers, width)
         config |= {"image_size": side, "patch_size": 16}
         inputs = {
             "pixel_values": {"kind": "float", "shape": [size, 3, side, side]},
@@ -120,7 +144,7 @@ def random_family(draw, name):
                       json.dumps(inputs), **more)  # fmt: skip
     vocabulary = draw.choice(VOCABULARIES)
     names = DECODERS.get(model_class) or ENCODERS[model_class]
-    config = configuration(names, heads, kv_heads, hidden, layers, width)
+    config = dropouts | configuration(names, heads, kv_heads, hidden, layers, width)
     config |= {"vocab_size": vocabulary}
     if model_class in DECODERS:
         config |= {"use_cache": False, "pad_token_id": 0}

@@ -188,15 +188,21 @@ inline void read_head(config_reader& from, const std::string& model_type, transf
     if (read.model_type == "modernbert" && shape.head == head_kind::classifier)
       shape.head_dense = shape.head_norm = true;
   }
-  if (gpuplan::detail::failed(from.why())) return refuse(from.why(), from.reason());
-  read.shape = shape;
-  read.architecture = from.architecture();
   read.hidden_dropout = from.largest({"hidden_dropout_prob",
                                       "hidden_dropout",
                                       "dropout",
                                       "resid_pdrop",
                                       "dropout_rate",
-                                      "residual_dropout"});
+                                      "residual_dropout",
+                                      "mlp_dropout"});
+  // Embeddings drop as layers do; Phi3Model has no such.
+  for (const char* key : {"embd_pdrop", "embedding_dropout"})
+    if (read.model_type != "phi3" && from.has(key) &&
+        (from.largest({key}) > 0) != (read.hidden_dropout > 0))
+      from.wrong(key, read.hidden_dropout > 0 ? "above 0, as in layers" : "0, as in layers");
+  if (gpuplan::detail::failed(from.why())) return refuse(from.why(), from.reason());
+  read.shape = shape;
+  read.architecture = from.architecture();
   read.attention_dropout = read.hidden_dropout;
   for (const char* key : {"attention_probs_dropout_prob", "attention_dropout", "attn_pdrop"})
     if (from.has(key)) read.attention_dropout = from.largest({key});

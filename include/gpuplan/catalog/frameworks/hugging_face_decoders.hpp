@@ -142,8 +142,8 @@ inline constexpr framework hugging_face_granite = decoders::kin_of_llama(
     {.multiplies_embedding = true, .multiplies_residual = true, .multiplies_logits = true});
 
 /// SeedOssForCausalLM.
-inline constexpr framework hugging_face_seed_oss =
-    decoders::kin_of_llama("transformers, SeedOssForCausalLM", {.drops_residual = true});
+inline constexpr framework hugging_face_seed_oss = decoders::kin_of_llama(
+    "transformers, SeedOssForCausalLM", {.drops_residual = true, .drops_within = true});
 
 /// Exaone4ForCausalLM.
 inline constexpr framework hugging_face_exaone_4 =
@@ -215,7 +215,8 @@ inline constexpr framework hugging_face_starcoder_2 =
                             .has_plain_mlp = true,
                             .drops_embedding = true,
                             .holds_undropped_embedding = true,
-                            .drops_residual = true});
+                            .drops_residual = true,
+                            .drops_within = true});
 
 /// StableLmForCausalLM, which rotates a quarter of each head.
 inline constexpr framework hugging_face_stablelm =

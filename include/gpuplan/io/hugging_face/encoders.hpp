@@ -81,9 +81,7 @@ inline void read_modernbert(config_reader& from, transformer& model) {
                           "sep_token_id",
                           "classifier_activation",
                           "deterministic_flash_attn",
-                          "embedding_dropout",
-                          "initializer_cutoff_factor",
-                          "mlp_dropout"})
+                          "initializer_cutoff_factor"})
     from.ignore(key);
 }
 

@@ -124,6 +124,7 @@ class albert_code final : public bert_code {
   [[nodiscard]] constexpr std::int64_t built_layers() const override {
     return model.built_layers();
   }
+  [[nodiscard]] constexpr bool holds_embeddings() const override { return true; }  // AlbertModel
   constexpr layer_modules build_layer(bool trains) override {
     return built(trains,
                  {&its::behind_mlp,
@@ -150,8 +151,10 @@ class albert_code final : public bert_code {
       made.output = dropout(t, linear(made.output, by.out), drops);
       made.output = norm(add(t, input, made.output), by.behind_attention);
     }
-    const value fed = linear(act(linear(made.output, by.up)), by.down);
-    return norm(add(t, fed, made.output), by.behind_mlp);
+    value fed = linear(act(linear(made.output, by.up)), by.down);
+    value hidden = norm(add(t, fed, made.output), by.behind_mlp);
+    for (value* one : {&made.output, &fed}) one->drop();
+    return hidden;
   }
 };
 

@@ -62,8 +62,8 @@ class deberta_code final : public bert_code {
     const element format_of_mask = is_given ? element::int64 : element::fp32;
     const value types = full(t, ids.size, element::int64);
     const value embedded = embed_masked(ids, ones);
-    const value mask = full(t, {batch, 1, tokens, tokens}, format_of_mask);
-    const value distances = bucketed_distances(tokens);
+    value mask = full(t, {batch, 1, tokens, tokens}, format_of_mask);
+    value distances = bucketed_distances(tokens);
     value places;
     if (table_norm_.weight != none)
       places = norm(t.parameter(table_.weight), table_norm_);
@@ -79,6 +79,7 @@ class deberta_code final : public bert_code {
       places.get().output = beside[the_places].output;
       outputs_.push(hold_for_now(hidden));
     }
+    for (value* one : {&mask, &distances, &places, &ones}) one->drop();
     drop_outputs();
     return hidden;
   }
@@ -129,7 +130,7 @@ class deberta_code final : public bert_code {
     {
       const auto real = [&](argument of) { return compute(t, of, square, element::fp32); };
       const auto truth = [&](argument of) { return compute(t, of, square, element::boolean); };
-      const value sign = compute(t, distance, square, element::int64);
+      value sign = compute(t, distance, square, element::int64);
       value length;
       {
         value is_near;
@@ -138,16 +139,20 @@ class deberta_code final : public bert_code {
           const value above = truth(distance);
           is_near = truth(below);
         }
-        const value number = full(t, sizes{1}, element::int64);
-        const value lengths = compute(t, distance, square, element::int64);
+        value number = full(t, sizes{1}, element::int64);
+        value lengths = compute(t, distance, square, element::int64);
         length = compute(t, lengths, square, element::int64);
+        for (value* one : {&is_near, &number, &lengths}) one->drop();
       }
       value logarithm = real(length);
       for (int operation = 0; operation < 5; ++operation) logarithm = real(logarithm);
-      const value is_small = truth(length);
-      const value exact = real(distance);
-      const value signed_logarithm = real(logarithm);
-      distance = real(exact);
+      value is_small = truth(length);
+      value exact = real(distance);
+      value signed_logarithm = real(logarithm);
+      value bucket = real(exact);
+      for (value* one : {&is_small, &exact, &signed_logarithm, &sign, &length, &logarithm})
+        one->drop();
+      distance = std::move(bucket);
     }
     return compute(t, distance, square, element::int64);
   }
@@ -173,16 +178,15 @@ class deberta_code final : public bert_code {
     const std::int64_t tokens = x.size[1];
     const std::int64_t heads = model.num_attention_heads;
     const sizes scores_size{x.size[0], heads, tokens, tokens};
-    const value q = heads_in_rows(linear(x, by.query));
-    const value k = heads_in_rows(linear(x, by.key));
-    const value v = heads_in_rows(linear(x, by.value));
+    value q = heads_in_rows(linear(x, by.query));
+    value k = heads_in_rows(linear(x, by.key));
+    value v = heads_in_rows(linear(x, by.value));
     value scores = matmul(t, q, scale(t, transpose(t, k, 1, 2)));
     value places = dropout(t, beside[the_places], drops);
-    const value by_place = place_scores(by, of_places, q, k, places);
+    value by_place = place_scores(by, of_places, q, k, places);
     if (by_place->defined()) scores = add(t, scores, by_place);
     scores = view(t, scores, scores_size);
-    const value mask =
-        compute(t, beside[the_mask], beside[the_mask].size, element::boolean, {"mask"});
+    value mask = compute(t, beside[the_mask], beside[the_mask].size, element::boolean, {"mask"});
     {
       const value hidden = compute(t, mask, mask->size, element::boolean, {"mask"});
       scores = masked_fill(t, scores, hidden);
@@ -192,6 +196,7 @@ class deberta_code final : public bert_code {
     value result = matmul(t, view(t, weights, {x.size[0] * heads, tokens, tokens}), v);
     result = view(t, result, {x.size[0], heads, tokens, model.query_dim()});
     result = contiguous(t, transpose(t, result, 1, 2));
+    for (value* one : {&mask, &places, &q, &k, &v, &by_place, &scores, &weights}) one->drop();
     return view(t, result, x.size);
   }
   // transpose_for_scores: (batch * heads, tokens, width)
@@ -252,7 +257,7 @@ class deberta_code final : public bert_code {
     return of;
   }
   constexpr void drop_outputs() {
-    for (int at = 0; at < outputs_.size(); ++at) t.release(outputs_[at].storage);
+    for (int at = outputs_.size(); at-- > 0;) t.release(outputs_[at].storage);
     outputs_.resize_down(0);
   }
 

@@ -54,7 +54,10 @@ class hugging_face_decoder : public rotary_lm_code {
   constexpr ~hugging_face_decoder() override {}  // NOLINT(modernize-use-equals-default)
 
  protected:
-  [[nodiscard]] constexpr bool drops_residual() const { return drops && code().drops_residual; }
+  [[nodiscard]] constexpr bool drops_within() const { return drops && code().drops_within; }
+  [[nodiscard]] constexpr bool drops_residual() const {
+    return drops && code().drops_residual && !code().drops_within;
+  }
   [[nodiscard]] constexpr bool drops_mlp_alone() const { return drops && code().drops_mlp_alone; }
 
   // -- construction
@@ -226,13 +229,12 @@ class hugging_face_decoder : public rotary_lm_code {
     if (code().holds_attention) own_input = t.share(normed);
     attended attention = attend_to(by, std::move(normed));
     if (behind) attention.output = norm(attention.output, by.behind_attention);
-    attention.output = dropout(t, attention.output, drops_residual());
-    value x = add_to(input, attention.output);
+    value x = add_dropped(input, attention.output);
     if (!code().holds_attention) attention.output.drop();
     value out = feed_forward(by, norm_before(x, by.before_mlp));
     if (behind) out = norm(out, by.behind_mlp);
-    out = dropout(t, out, drops_residual() || drops_mlp_alone());
-    value sum = add_to(x, out);
+    out = dropout(t, out, drops_mlp_alone());
+    value sum = add_dropped(x, out);
     own_input.drop();
     attention.output.drop();
     return sum;
@@ -241,6 +243,11 @@ class hugging_face_decoder : public rotary_lm_code {
   constexpr value add_to(const tensor& residual, const tensor& x) {
     if (code().multiplies_residual) return add(t, residual, scale(t, x));
     return add(t, residual, x);
+  }
+  // Phi3DecoderLayer has what it drops elements of until the sum is there.
+  constexpr value add_dropped(const tensor& residual, const tensor& x) {
+    const value dropped = dropout(t, t.share(x), drops_residual());
+    return add_to(residual, dropped);
   }
   // PhiDecoderLayer
   constexpr value parallel_layer(const layer_modules& by, const tensor& input) {
@@ -255,7 +262,7 @@ class hugging_face_decoder : public rotary_lm_code {
   constexpr virtual value feed_forward(const layer_modules& by, argument given) {
     const held x(given);
     enter();
-    value out = mlp(by, x);
+    value out = dropout(t, mlp(by, x), drops_within());
     leave(out);
     return out;
   }
@@ -285,6 +292,7 @@ class hugging_face_decoder : public rotary_lm_code {
     if (code().scales_queries) q = multiply(t, q, scales_of_queries(q->format));
     const eager_attention_options as{.caps_scores = code().caps_scores};
     attended made = project_out(attend_in_groups(q, k, v, beside[the_mask], as), by.out);
+    made.output = dropout(t, made.output, drops_within());
     // Python lets go of a function's variables in the order in which they came.
     for (value* one : {&q, &k, &v, &parts.front_q, &parts.rest_q, &parts.front_k, &parts.rest_k})
       one->drop();

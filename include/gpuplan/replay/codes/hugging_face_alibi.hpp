@@ -423,6 +423,7 @@ class falcon_code : public alibi_code {
     nn_module bare = by;
     bare.bias = bare.adapter = none;
     value made = linear(x, bare);
+    t.forget_cast(by.weight);  // of a view, which autocast does not keep
     if (by.bias != none) made = add(t, made, t.parameter(by.bias));
     return adapters.add_to(std::move(made), by.adapter, x);
   }
@@ -443,14 +444,20 @@ class falcon_code : public alibi_code {
     value fed = falcon_linear(activation(falcon_linear(normed_for_mlp, by.up)), by.down);
     if (model.parallel_attention) fed = add_in_place(t, fed, attention.output);
     value sum = add(t, residual, dropout(t, fed, drops));
+    for (value* one : {&residual, &normed, &normed_for_mlp, &attention.output, &fed}) one->drop();
     hold_weights(std::move(attention.weights));
     return sum;
   }
   // FalconAttention
   constexpr attended attend_to(const layer_modules& by, const tensor& x) {
-    const value qkv = falcon_linear(x, by.qkv);
+    value qkv = falcon_linear(x, by.qkv);
     projections of = parts_of_qkv(qkv);
     if (!has_alibi()) rotate_both(of.q, of.k);
+    attended made = attend_by(of, by, x);
+    for (value* one : {&qkv, &of.q, &of.k, &of.v}) one->drop();
+    return made;
+  }
+  constexpr attended attend_by(const projections& of, const layer_modules& by, const tensor& x) {
     attended made;
     if (!is_eager()) {
       value mixed = scaled_dot_product(

@@ -74,6 +74,8 @@ class text_encoder_code : public hugging_face_code {
   /// How many layers there are; they may run more than once.
   [[nodiscard]] constexpr virtual std::int64_t built_layers() const { return layers; }
   constexpr virtual value run_layers(value hidden, const tensor& mask) = 0;
+  /// Whether embeddings stay as long as the model runs where layers have another width.
+  [[nodiscard]] constexpr virtual bool holds_embeddings() const { return false; }
 
   [[nodiscard]] constexpr const encoder_options& code() const {
     return setup.framework.implementation.encoder;
@@ -208,7 +210,7 @@ class text_encoder_code : public hugging_face_code {
     value hidden;
     if (projection_.weight != none) {
       hidden = linear(embedded, projection_);
-      embedded.drop();
+      if (!holds_embeddings()) embedded.drop();
     } else {
       hidden = t.share(embedded);
     }

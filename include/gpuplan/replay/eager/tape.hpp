@@ -483,6 +483,8 @@ class tape : public storage_table {
     if (recomputes_ != none) return record.recast;
     return record.cast;
   }
+  /// Drops the copy of a parameter: of a view of one autocast keeps none.
+  constexpr void forget_cast(int index) { drop_cast(cached_cast(index)); }
   // -- backward
 
   /// Tells that a unit's backward is done.
