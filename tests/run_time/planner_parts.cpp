@@ -73,6 +73,7 @@ TEST_CASE("numbers of GPUs are any in a node, and then whole nodes, that ranks d
   const plan_request all = on_nodes(3, 8);
   CHECK(detail::plan_domain(all).first_gpus() == 24);
   CHECK(detail::plan_domain(all).most_gpus() == 24);
+  CHECK(detail::plan_domain(on_nodes(1, 3)).first_gpus() == 3);
   // Replicas are no more than samples, nor than are asked for.
   CHECK(detail::plan_domain(all).most_gpus(2, 16) == 8);
   CHECK(detail::plan_domain(all).most_gpus(8, 1) == 24);
@@ -116,6 +117,130 @@ TEST_CASE("what is not said of a plan is the request's own, and of accumulations
   CHECK(&cluster_of(request, plan) == &request.on);
   CHECK(detail::accumulations{}.count() == 0);
   CHECK(detail::degree_span{}.high < detail::degree_span{}.low);
+  // Of the whole cluster, one sample a step, in its own way, and nothing found yet.
+  const plan_request nothing;
+  CHECK(nothing.effective_batch.low() == 1);
+  CHECK(nothing.effective_batch.high() == 1);
+  CHECK(nothing.space.micro_batch.low() == 1);
+  CHECK(nothing.space.micro_batch.high() == 64);
+  CHECK(!(nothing.space.recompute || nothing.space.sequence_parallel || nothing.evaluates_all));
+  CHECK(nothing.tensor_within_node);
+  CHECK(nothing.samples == 0);
+  CHECK(nothing.straggler_slowdown == 1);
+  CHECK(roofline_times{}.straggler_slowdown == 1);
+  const plan_answer none;
+  CHECK((none.count == 0 && none.evaluated == 0 && none.excluded == 0 && none.asked == 0));
+  CHECK(none.begin() == none.end());
+  CHECK((plan_limits{}.count == 0 && lifted_limit{}.gain == 0 && lifted_limit{}.layers == 0));
+}
+
+TEST_CASE("plans are of one layout where all but the micro-batch is the same") {
+  using group = detail::plan_group;
+  const group one{.gpus = 8};
+  group other = one;
+  other.micro_batch = 2;
+  CHECK(one.same_layout(other));
+  for (std::int64_t group::*part : {&group::gpus,
+                                    &group::tensor,
+                                    &group::context,
+                                    &group::expert,
+                                    &group::recompute,
+                                    &group::pipeline,
+                                    &group::split,
+                                    &group::chunks,
+                                    &group::zero,
+                                    &group::sequence,
+                                    &group::setup}) {
+    other = one;
+    other.*part += 1;
+    CHECK(!one.same_layout(other));
+    CHECK(one < other);
+  }
+  const group divided{.gpus = 240, .tensor = 2, .context = 3, .pipeline = 4};
+  CHECK(divided.model_ranks() == 24);
+  CHECK(divided.data_parallel() == 10);
+}
+
+TEST_CASE("what a plan loses is the share that it takes more") {
+  training_plan best{.gpus = 2, .batch = {1, 2, 4}, .step = 8_s, .required = 4_GB};
+  training_plan plan{.gpus = 3, .batch = {1, 3, 4}, .step = 18_s, .required = 5_GB};
+  CHECK(loss_of(plan, best) == doctest::Approx(0.5));
+  plan_request request = on_nodes(1, 8);
+  CHECK(loss_of(request, plan, best) == doctest::Approx(0.5));
+  request.goal = plan_goal::least_money;
+  CHECK(loss_of(request, plan, best) == doctest::Approx(1.5 * 1.5 - 1));
+  request.goal = plan_goal::least_memory;
+  CHECK(loss_of(request, plan, best) == doctest::Approx(0.25));
+}
+
+TEST_CASE("layers are alike where each is as the next") {
+  const auto are_alike = [](const auto& change) {
+    transformer model = catalog::gpt2;
+    change(model);
+    return detail::has_like_layers(model);
+  };
+  CHECK(are_alike([](transformer&) {}));
+  CHECK(are_alike([](transformer& of) { of.moe.first_k_dense_layers = 1; }));  // without experts
+  CHECK(are_alike([](transformer& of) { of.moe.num_experts = 8; }));
+  CHECK(are_alike([](transformer& of) { of.sliding_window = 64; }));
+  CHECK(are_alike([](transformer& of) { of.global_layer_step = of.max_window_layers = 3; }));
+  for (const std::int64_t dense : {1, 2})
+    CHECK(!are_alike([&](transformer& of) {
+      of.moe.num_experts = 8;
+      of.moe.first_k_dense_layers = dense;
+    }));
+  for (const std::int64_t step : {2, 3})
+    CHECK(!are_alike([&](transformer& of) {
+      of.moe.num_experts = 1;
+      of.moe.moe_layer_step = step;
+    }));
+  for (const std::int64_t layers : {1, 2}) {
+    CHECK(!are_alike([&](transformer& of) {
+      of.sliding_window = 1;
+      of.global_layer_step = layers;
+    }));
+    CHECK(!are_alike([&](transformer& of) {
+      of.sliding_window = 64;
+      of.max_window_layers = layers;
+    }));
+  }
+  CHECK(!are_alike([](transformer& of) { of.kind = model_kind::encoder_decoder; }));
+}
+
+// Of the layers of each stage, the embedding and the head where they count as one.
+TEST_CASE("stages may be cut into chunks of which each has as many layers") {
+  training_setup setup = on_nodes(1, 8).setup;
+  for (std::int64_t layers = 2; layers <= 24; ++layers)
+    for (std::int64_t stages = 2; stages <= 6; ++stages) {
+      setup.model.num_hidden_layers = layers;
+      const detail::split_choices splits(setup, setup.parallelism, stages);
+      for (std::int64_t which = 0; which < detail::split_choices::most; ++which) {
+        if (!splits.has(which)) continue;
+        const detail::pipeline_layouts here{
+            .stages = stages, .split_choice = which, .split = splits[which]};
+        const detail::stated_split& split = here.split;
+        for (std::int64_t chunks = 1; chunks <= 4; ++chunks) {
+          bool are_cut = false;
+          if (split.first == 0 && split.last == 0) {
+            for (std::int64_t each = 1; each * stages * chunks <= layers + 2; ++each)
+              are_cut = are_cut || each * stages * chunks == layers + split.embedding + split.head;
+          } else {
+            // What is neither of the first nor of the last stage, too.
+            const std::int64_t others = layers - split.first - split.last;
+            are_cut = true;
+            for (const std::int64_t part : {split.first, split.last, others})
+              are_cut = are_cut && part / chunks * chunks == part;
+          }
+          CAPTURE(layers);
+          CAPTURE(stages);
+          CAPTURE(which);
+          CAPTURE(chunks);
+          CHECK(detail::family_layouts::may_interleave(setup, here, chunks) == are_cut);
+        }
+      }
+    }
+  setup.parallelism.split.listed.count = 1;  // listed one by one they are looked at
+  CHECK(detail::family_layouts::may_interleave(setup, {.stages = 5}, 7));
 }
 
 TEST_CASE("degrees are as set, or as many as are searched, of those that there are") {
@@ -219,6 +344,19 @@ TEST_CASE("a space is halved by the ratio of its degrees, and where none is sear
   CHECK(detail::halve(low, high, true));
   CHECK(low.space.pipeline_parallel->high() == 3);  // of at most 12 layers
   CHECK(high.space.pipeline_parallel->low() == 4);
+  // Of several setups the widest counts, wherever it stands.
+  for (std::size_t widest = 0; widest < 3; ++widest) {
+    plan_request request = on_nodes(2, 8);
+    request.space.expert_parallel = any;
+    std::vector<training_setup> setups(3, request.setup);
+    for (std::size_t at = 0; at < 3; ++at) setups[at].model.moe.num_experts = at == widest ? 16 : 1;
+    request.setup = setups[0];
+    request.setups = std::span(setups).subspan(1);
+    plan_request upper = request;
+    CHECK(detail::halve(request, upper, false));
+    CHECK(request.space.expert_parallel->high() == 4);
+    CHECK(upper.space.expert_parallel->low() == 5);
+  }
 }
 
 TEST_CASE("the list of candidates has the lowest, in order") {
@@ -336,6 +474,21 @@ TEST_CASE("a run that takes just its time and money keeps to them") {
     CHECK(!is_kept({}, less_money));
     CHECK(is_kept({}, {}));
   }
+  // Whole steps alone: what the run takes in parts of steps is the same.
+  request.samples = 12 * 7 * 20;
+  one.allowed.low = one.allowed.high = 7;
+  const training_plan plan{
+      .gpus = 8, .batch = {3, 4, 7}, .step = duration::from_value(one.step(7))};
+  const planned_run run = run_of(request, plan);
+  const auto may_be_kept = [&](double time, double cost) {
+    plan_request limited = request;
+    limited.finish_in = time * run.time;
+    limited.at_most = cost * *run.cost;
+    return detail::run_limits(limited).may_be_met_by(one);
+  };
+  CHECK(may_be_kept(1, 1));
+  CHECK(!may_be_kept(1 - 1e-9, 1));
+  CHECK(!may_be_kept(1, 1 - 1e-9));
 }
 
 TEST_CASE("plans of several searches are the best of all, the first search's before as good ones") {
@@ -887,4 +1040,22 @@ TEST_CASE("families and their micro-batches come by what none of their plans is 
     CHECK(all->excluded == 0);
   }
   CHECK(families > 100);
+}
+
+TEST_CASE("a sequence of an odd number of tokens has the layouts that do not divide it") {
+  plan_request request = on_nodes(1, 8);
+  request.setup.framework = catalog::megatron_transformer_engine;
+  request.space = {.tensor_parallel = range<std::int64_t>{1, 8},
+                   .pipeline_parallel = range<std::int64_t>{1, 4},
+                   .micro_batch = {1, 1}};
+  const auto plans = [&](std::int64_t tokens, std::int64_t most) {
+    request.setup.sequence_length = tokens;
+    request.space.context_parallel = range<std::int64_t>{1, most};
+    const auto found = plan_training(request, 1e6 * 1_GB, stepped_memory_of{}, 1);
+    REQUIRE(found);
+    return found->evaluated + found->excluded;
+  };
+  CHECK(plans(511, 4) == plans(511, 1));
+  CHECK(plans(511, 1) == plans(512, 1));
+  CHECK(plans(512, 4) > plans(512, 1));
 }

@@ -170,6 +170,7 @@ constexpr bool is_out_of_bounds(const failure& why, fact name, std::int64_t valu
 }
 
 constexpr std::int64_t too_many = (std::int64_t{1} << 20) + 1;
+constexpr std::int64_t most_samples = std::int64_t{1} << 40;  // of a step
 
 // Of a range of the space that begins below 1, and of one that ends beyond 2^20.
 constexpr bool is_bounded(known<range<std::int64_t>> plan_space::*degree, fact name) {
@@ -189,6 +190,15 @@ TEST_CASE("degrees, micro-batches and GPUs that are none or too many are named")
   STATIC_CHECK(is_bounded(&plan_space::virtual_pipeline, fact::virtual_pipeline));
   STATIC_CHECK(is_bounded(&plan_space::context_parallel, fact::context_parallel));
   STATIC_CHECK(is_bounded(&plan_space::expert_parallel, fact::expert_parallel));
+  STATIC_CHECK(is_bounded(&plan_space::data_parallel, fact::data_parallel));
+  CONSTEXPR failure accumulation = flaw_with([](plan_request& asked) {
+    asked.space.accumulation = range<std::int64_t>{1, most_samples + 1};
+  });
+  STATIC_CHECK(is_out_of_bounds(accumulation, fact::accumulation, most_samples + 1));
+  CONSTEXPR failure batch = flaw_with([](plan_request& asked) {
+    asked.effective_batch = {1, most_samples + 1};
+  });
+  STATIC_CHECK(is_out_of_bounds(batch, fact::samples, most_samples + 1));
   CONSTEXPR failure none = flaw_with([](plan_request& asked) { asked.space.micro_batch = {0, 4}; });
   STATIC_CHECK(is_out_of_bounds(none, fact::micro_batch, 0));
   CONSTEXPR failure micro_batch = flaw_with([](plan_request& asked) {
@@ -272,6 +282,10 @@ TEST_CASE("what is just within its bounds is taken") {
     asked.on.between_nodes = 200_GBps;
   }));
   STATIC_CHECK(is_taken([](plan_request& asked) { asked.effective_batch = 1; }));
+  STATIC_CHECK(is_taken([](plan_request& asked) { asked.effective_batch = {1, most_samples}; }));
+  STATIC_CHECK(is_taken([](plan_request& asked) {
+    asked.space.accumulation = range<std::int64_t>{1, most_samples};
+  }));
   STATIC_CHECK(!is_taken([](plan_request& asked) { asked.effective_batch = {0, 4}; }));
   STATIC_CHECK(!is_taken([](plan_request& asked) { asked.samples = -1; }));
   STATIC_CHECK(is_taken([](plan_request& asked) { asked.straggler_slowdown = 1; }));

@@ -125,10 +125,68 @@ constexpr auto of_nothing = [] {
 
 }  // namespace
 
+namespace {
+
+// A model of memory that is asked at once.
+struct memory_at_once {
+  constexpr affine_memory operator()(const training_setup&) const { return {.fixed = 1_GB}; }
+};
+constexpr auto at_once = [] { return memory_at_once{}; };
+
+// Types that are no lambdas without captures: with a member, without an answer, not made by {}.
+struct with_member {
+  int member = 0;
+  constexpr plan_request operator()() const { return {}; }
+};
+struct without_answer {};
+struct not_made {
+  not_made() = delete;
+  constexpr plan_request operator()() const { return {}; }
+};
+struct of_memory_with_member {
+  int member = 0;
+  constexpr memory_at_once operator()() const { return {}; }
+};
+struct of_memory_not_made {
+  of_memory_not_made() = delete;
+  constexpr memory_at_once operator()() const { return {}; }
+};
+
+}  // namespace
+
+TEST_CASE("a search in steps ends with its last part") {
+  CONSTEXPR auto of_one_part = plan_training(on_one, at_once);
+  STATIC_CHECK(is_same(of_one_part, plan_training(on_one(), at_once(), 1)));
+  CONSTEXPR auto of_two_parts = plan_training(
+      [] {
+        plan_request asked = on_one();
+        asked.others = others;
+        return asked;
+      },
+      at_once);
+  STATIC_CHECK(of_two_parts->best().cluster == 0);
+  STATIC_CHECK(of_two_parts->count == 1);
+}
+
+TEST_CASE("what is searched in steps is a lambda without captures") {
+  STATIC_CHECK(detail::returns_constant<decltype(on_one), plan_request>);
+  STATIC_CHECK(!detail::returns_constant<with_member, plan_request>);
+  STATIC_CHECK(!detail::returns_constant<without_answer, plan_request>);
+  STATIC_CHECK(!detail::returns_constant<not_made, plan_request>);
+  STATIC_CHECK(detail::returns_memory_of_setups<decltype(at_once)>);
+  STATIC_CHECK(!detail::returns_memory_of_setups<of_memory_with_member>);
+  STATIC_CHECK(!detail::returns_memory_of_setups<without_answer>);
+  STATIC_CHECK(!detail::returns_memory_of_setups<of_memory_not_made>);
+  CONSTEXPR detail::search_progress begun;
+  STATIC_CHECK((begun.part == 0 && begun.answered == 0));
+  STATIC_CHECK(!(begun.is_done || begun.asks || begun.is_for_least_memory));
+}
+
 TEST_CASE("what a search in steps does not take is refused before it") {
   STATIC_CHECK(plan_training(of_setups, small_memory).why() ==
                failure(errc::out_of_bounds, named_fact{fact::at_most, 0}).about(fact::setups));
   STATIC_CHECK(plan_training(of_nothing, small_memory).why().code == errc::not_positive);
   STATIC_CHECK(plan_training<0>(on_one, small_memory).why()[fact::plans] == 0);
+  STATIC_CHECK(plan_training<0>(on_one, small_memory).why()[fact::at_least] == 1);
   STATIC_CHECK(plan_training<9>(on_one, small_memory).why()[fact::at_most] == 8);
 }
