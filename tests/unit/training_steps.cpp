@@ -54,6 +54,19 @@ constexpr double products_back(training of_first_part, bool connector_trains) {
   return (back() - without) / (2 * 16);
 }
 
+// Likewise of adapters of rank 4 beside them, which train: of a pass forward and of one back.
+constexpr operator_flops adapter_products(training of_first_part) {
+  composite_model model;
+  for (int at = 0; at < 2; ++at)
+    model.parts[at] = {.model = gpt(64, 4, 128, 1000, true), .trains = {.what = training::frozen}};
+  model.parts[0].trains.what = of_first_part;
+  model.parts[0].next = {
+      .widths = {64, 32, 64}, .tokens = 16, .trains = false, .adapters = {.rank = 4}};
+  const operator_flops all =
+      flops(model, training_pass{.sequence_length = 16})[operator_kind::adapters];
+  return {.forward = all.forward / (2 * 16), .backward = all.backward / (2 * 16)};
+}
+
 }  // namespace
 
 TEST_CASE("dropout behind the last linear layer of a checkpoint has it run again") {
@@ -125,6 +138,18 @@ TEST_CASE("layers between two parts want gradients of what trains, and of what t
 
 // Chowdhery et al. 2022 (arXiv 2204.02311, appendix B): 238,300 tokens/s on 6,144 chips of 275
 // TFLOP/s are 45.7 % without attention.
+TEST_CASE("adapters of layers between two parts want gradients of what trains before each") {
+  // 64 to 4 to 32, and 32 to 4 to 64.
+  CONSTEXPR double forward = 64 * 4 + 4 * 32 + 32 * 4 + 4 * 64;
+  CONSTEXPR operator_flops behind_frozen = adapter_products(training::frozen);
+  CONSTEXPR operator_flops behind_trained = adapter_products(training::full);
+  STATIC_CHECK(behind_frozen.forward == forward);
+  STATIC_CHECK(behind_trained.forward == forward);
+  // What comes before the first wants none of what it takes.
+  STATIC_CHECK(behind_frozen.backward == 2 * forward - 64 * 4);
+  STATIC_CHECK(behind_trained.backward == 2 * forward);
+}
+
 TEST_CASE("PaLM 540B used its chips as published") {
   CONSTEXPR flop_count work = flop_count::from_value(6 * 540.35e9 * 238'300);
   CONSTEXPR compute_rate achieved = achieved_rate(work, duration::from_value(1), 6144);
