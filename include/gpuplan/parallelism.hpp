@@ -67,7 +67,9 @@ enum class pipeline_schedule {
   one_f_one_b,  // a backward as soon as there is one (PipeDream-Flush, arXiv 2006.09503);
                 // interleaved where a stage has several chunks (Narayanan et al. 2021, 2104.04473)
   gpipe,        // all forwards, then all backwards (Huang et al. 2018, arXiv 1811.06965)
-  zero_bubble,  // ZB-H1: weights' gradients where it would wait (Qi et al. 2023, arXiv 2401.10241)
+  // ZB-H1: weights' gradients where it would wait (Qi et al. 2023, arXiv 2401.10241); of several
+  // chunks in the order of PyTorch's ScheduleInterleavedZeroBubble.
+  zero_bubble,
   // ZB-V, section 6 there: two chunks of a stage, of which the second are passed from the last
   // stage back to the first. In the order of PyTorch's ScheduleZBVZeroBubble.
   zero_bubble_v,
@@ -80,13 +82,16 @@ enum class pipeline_schedule {
 /// What a schedule does with stages and their chunks.
 struct schedule_traits {
   bool defers_weights = false;  // their gradients are a pass of its own
-  bool folds = false;  // of two chunks: the second ones lie from the last stage to the first
+  bool interleaves = false;  // a stage may have several chunks, each behind all stages' one before
+  bool folds = false;        // of two chunks: the second ones lie from the last stage to the first
   bool runs_both_ways = false;  // a rank has two stages, as far from either end
 };
 [[nodiscard]] constexpr schedule_traits traits_of(pipeline_schedule schedule) {
   switch (schedule) {
+    case pipeline_schedule::one_f_one_b:
+      return {.interleaves = true};
     case pipeline_schedule::zero_bubble:
-      return {.defers_weights = true};
+      return {.defers_weights = true, .interleaves = true};
     case pipeline_schedule::zero_bubble_v:
     case pipeline_schedule::dual_pipe_v:
       return {.defers_weights = true, .folds = true};
@@ -485,8 +490,9 @@ constexpr failure flaw_of_micro_batches(const parallelism& layout,
 
 /// The layout itself where every degree and `virtual_pipeline` are from 1 to 2^20, `zero_stage`
 /// from 0 to 3, `shard_group` from 0 to 2^20, chunks are as many as the schedule goes through (any
-/// by 1F1B, two where it folds, which states no stage's layers, else one), stages are even where it
-/// runs both ways, and the rules of `split` do not contradict each other or the number of chunks.
+/// by 1F1B and ZB-H1, two where it folds, which states no stage's layers, else one), stages are
+/// even where it runs both ways, and the rules of `split` do not contradict each other or the
+/// number of chunks.
 /// Errors: `not_positive`, `out_of_bounds`, `no_such_code`.
 [[nodiscard]] constexpr result<parallelism> validate(const parallelism& layout) {
   const std::int64_t most = std::int64_t{1} << 20;
@@ -515,7 +521,7 @@ constexpr failure flaw_of_micro_batches(const parallelism& layout,
   const named_fact schedule{fact::schedule, layout.schedule};
   const schedule_traits by = traits_of(layout.schedule);
   const std::int64_t chunks = by.folds ? 2 : 1;
-  if (layout.schedule != pipeline_schedule::one_f_one_b && layout.virtual_pipeline != chunks)
+  if (!by.interleaves && layout.virtual_pipeline != chunks)
     return failure(
         errc::no_such_code,
         {{fact::virtual_pipeline, layout.virtual_pipeline}, schedule, {fact::takes, chunks}});

@@ -522,3 +522,37 @@ TEST_CASE("branch and bound finds what brute force finds, in 2,500 random spaces
   CHECK(sums.ties > 20);
   CHECK(sums.excluded > 20000);
 }
+
+TEST_CASE("so it does of PyTorch's pipelines of several chunks") {
+  dice roll{std::mt19937_64(5)};
+  tally sums;
+  std::vector<training_setup> none;
+  for (int space = 0; space < 300; ++space) {
+    plan_request request = random_request(roll, none);
+    training_setup& setup = request.setup;
+    setup = {};
+    setup.framework = catalog::torchtitan;
+    setup.model = {.num_hidden_layers = one_of<std::int64_t>(roll, {8, 12, 13, 16}),
+                   .hidden_size = 256,
+                   .intermediate_size = 768,
+                   .num_attention_heads = 4,
+                   .num_key_value_heads = 4,
+                   .vocab_size = 1000};
+    setup.sequence_length = 512;
+    setup.precision.compute = number_format::bf16;
+    setup.parallelism.zero_stage = 2;
+    setup.parallelism.schedule =
+        one_of(roll, {pipeline_schedule::one_f_one_b, pipeline_schedule::zero_bubble});
+    setup.parallelism.split.first_have_more = roll.coin();
+    request.setups = {};
+    plan_space& searched = request.space;
+    searched = {.pipeline_parallel = range<std::int64_t>{2, roll.from(2, 4)},
+                .virtual_pipeline = range<std::int64_t>{2, roll.from(2, 4)},
+                .micro_batch = {1, roll.from(1, 4)}};
+    if (roll.coin()) searched.gpus = range<std::int64_t>{1, 16};
+    compare(request, roll, memory_by_division{}, roofline_times{}, roofline_times{}, sums);
+  }
+  CHECK(sums.wrong == 0);
+  CHECK(sums.with_answer > 100);
+  CHECK(sums.memory_binds > 30);
+}

@@ -29,6 +29,7 @@ TEST_CASE("like stages take the published times") {
   STATIC_CHECK(pipeline_time(chunks, pipeline_schedule::one_f_one_b) == 28.5_s);
   STATIC_CHECK(pipeline_bubble(chunks, pipeline_schedule::one_f_one_b) == 4.5_s);
   STATIC_CHECK(pipeline_bubble(four, pipeline_schedule::zero_bubble) == 3_s);
+  STATIC_CHECK(pipeline_bubble(chunks, pipeline_schedule::zero_bubble) == 1.5_s);
   // Two chunks of half a stage; each stage twice.
   STATIC_CHECK(pipeline_bubble(chunks, pipeline_schedule::zero_bubble_v) == 1.5_s);
   STATIC_CHECK(pipeline_bubble(chunks, pipeline_schedule::dual_pipe_v) == 1.5_s);
@@ -40,6 +41,8 @@ TEST_CASE("one stage has no bubble") {
   STATIC_CHECK(pipeline_time(alone, pipeline_schedule::gpipe) == 15_s);
   STATIC_CHECK(pipeline_time(alone, pipeline_schedule::one_f_one_b) == 15_s);
   STATIC_CHECK(pipeline_time(alone, pipeline_schedule::zero_bubble) == 15_s);
+  CONSTEXPR stage_line in_chunks{.micro_batches = 5, .virtual_pipeline = 2, .first = like};
+  STATIC_CHECK(pipeline_time(in_chunks, pipeline_schedule::zero_bubble) == 15_s);
 }
 
 TEST_CASE("a slow last stage sets the pace") {

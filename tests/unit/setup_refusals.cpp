@@ -226,6 +226,16 @@ TEST_CASE("layouts that a code has not") {
     of.parallelism.pipeline_parallel = 2;
     of.parallelism.schedule = pipeline_schedule::dual_pipe;
   }));
+  // Of several chunks only PyTorch's order is known.
+  STATIC_CHECK(refuses(
+      megatron,
+      "virtual_pipeline 2 is not taken beside schedule zero_bubble, sharding megatron; 1 is",
+      [](training_setup& of) {
+        of.framework.engine.schedules.zero_bubble = true;
+        of.parallelism.pipeline_parallel = 2;
+        of.parallelism.virtual_pipeline = 2;
+        of.parallelism.schedule = pipeline_schedule::zero_bubble;
+      }));
   STATIC_CHECK(refuses(megatron,
                        "virtual_pipeline 1 is not taken beside schedule zero_bubble_v; 2 is",
                        [](training_setup& of) {

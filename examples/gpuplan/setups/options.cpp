@@ -835,7 +835,8 @@ std::string method_in_words(const training_setup& setup) {
   add_degree("tensor-parallel ", layout.tensor_parallel);
   add_degree("pipeline-parallel ", layout.pipeline_parallel);
   const std::string schedule = said(schedules, layout.schedule);
-  if (schedule.empty()) add_degree("virtual-pipeline ", layout.virtual_pipeline);
+  if (traits_of(layout.schedule).interleaves)
+    add_degree("virtual-pipeline ", layout.virtual_pipeline);
   add(schedule);
   if (layout.pipeline_parallel > 1) add(in_words(layout.split));
   add_degree("context-parallel ", layout.context_parallel);

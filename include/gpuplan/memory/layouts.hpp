@@ -566,8 +566,8 @@ struct transformer_memory_of {
   }
   // A stage has as many micro-batches under way as there are stages from it on; interleaved, those
   // of all chunks but the last for as many as there are stages, and of the last for twice as many
-  // as are behind it, and one (schedules.py of Megatron-Core). Where a pipeline folds or runs both
-  // ways all are full.
+  // as are behind it, and one (schedules.py of Megatron-Core), or for as many as are behind it, and
+  // one, where gradients of weights wait. Where a pipeline folds or runs both ways all are full.
   static constexpr std::int64_t chunks_on_their_way(const parallelism& layout,
                                                     std::int64_t stage,
                                                     std::int64_t accumulation) {
@@ -577,7 +577,8 @@ struct transformer_memory_of {
     if (layout.schedule == pipeline_schedule::dual_pipe) return stages + 1;
     if (layout.schedule == pipeline_schedule::dual_pipe_v) return 2 * stages + 1;
     const std::int64_t behind = stages - 1 - stage;
-    const std::int64_t most = chunks > 1 ? (chunks - 1) * stages + 2 * behind + 1 : behind + 1;
+    const bool goes_ahead = chunks > 1 && !traits_of(layout.schedule).defers_weights;
+    const std::int64_t most = (chunks - 1) * stages + (goes_ahead ? 2 : 1) * behind + 1;
     return accumulation * chunks < most ? accumulation * chunks : most;
   }
 };

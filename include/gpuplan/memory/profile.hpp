@@ -211,7 +211,7 @@ constexpr profiled_counts profiled_counts_of(const training_setup& setup,
     const micro_batch_rule taken = micro_batches_of(setup.framework.layers(), setup.parallelism);
     const std::int64_t full = taken.least > 1 ? taken.least : 2 * stages;
     if (taken.least == 1)
-      for (const std::int64_t count : {std::int64_t{1}, stages}) counts.add(count);
+      for (const std::int64_t count : {taken.multiple_of, stages}) counts.add(count);
     for (std::int64_t more = 0; more < 3; ++more) counts.add(full + more * taken.multiple_of);
     return counts;
   }

@@ -436,7 +436,8 @@ constexpr repetition repeated_micro_batches(const training_setup& setup, const b
   const bool adds_each = setup.framework.layers().divides_stages;
   const micro_batch_rule taken = micro_batches_of(setup.framework.layers(), setup.parallelism);
   if (traits_of(setup.parallelism.schedule).defers_weights) {
-    const std::int64_t few = (2 * stages + 2) / taken.multiple_of * taken.multiple_of;
+    const std::int64_t few =
+        in_turns ? 3 * stages : (2 * stages + 2) / taken.multiple_of * taken.multiple_of;
     if (all <= few + taken.multiple_of) return {all, taken.multiple_of, 0};
     const bool notes = adds_each || holds_last_chunk(setup.parallelism, setup.place.stage);
     return {few + (all - few) % taken.multiple_of,

@@ -320,7 +320,8 @@ class family_layouts {
                                        std::int64_t v) {
     const stated_split& split = here.split;
     const std::int64_t layers = setup.model.layers();
-    if (setup.parallelism.split.listed.count != 0) return true;
+    if (setup.parallelism.split.listed.count != 0 || setup.framework.layers().divides_stages)
+      return true;
     if (split.first == 0 && split.last == 0)
       return (layers + split.embedding + split.head) % (here.stages * v) == 0;
     return split.first % v == 0 && split.last % v == 0 &&
@@ -331,7 +332,10 @@ class family_layouts {
                       pipeline_layouts here,
                       const degree_span& chunks,
                       const degree_span& zero) {
-    const bool are_alike = has_like_layers(setup.model);
+    // Dealt one by one, a stage has as many layers in any number of chunks.
+    const bool are_alike =
+        has_like_layers(setup.model) &&
+        (!setup.framework.layers().divides_stages || setup.parallelism.split.first_have_more);
     const auto add = [&] {
       here.count = count_ - here.first;
       if (here.count == 0) return;

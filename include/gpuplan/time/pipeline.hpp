@@ -24,7 +24,7 @@ struct stage_time {
 struct stage_line {
   std::int64_t stages = 1;
   std::int64_t micro_batches = 1;
-  std::int64_t virtual_pipeline = 1;  // chunks of a stage, interleaved: of 1F1B alone
+  std::int64_t virtual_pipeline = 1;  // chunks of a stage, interleaved: of 1F1B and ZB-H1
   stage_time first{};                 // the only one, where there is one
   stage_time middle{};                // of two interleaved stages too: one without ends
   stage_time last{};
@@ -43,6 +43,11 @@ struct stage_seconds {
   double weights = 0;   // of it, the gradients of the weights
 
   [[nodiscard]] constexpr double both() const { return forward + backward; }
+  [[nodiscard]] constexpr double of_input() const { return backward - weights; }
+  // What it takes more than another.
+  [[nodiscard]] constexpr stage_seconds beyond(const stage_seconds& other) const {
+    return {forward - other.forward, backward - other.backward, weights - other.weights};
+  }
 };
 
 struct pipeline_seconds {
@@ -170,6 +175,16 @@ struct pipeline_seconds {
   return longest;
 }
 
+// Of interleaved stages, when the first micro-batch has been through all chunks. The first stage
+// does its first chunk of as many as there are stages before it goes on.
+[[nodiscard]] constexpr double way_down(const pipeline_seconds& line) {
+  const auto p = static_cast<double>(line.stages);
+  const auto v = static_cast<double>(line.chunks);
+  const double first = line.first.beyond(line.middle).forward;
+  return p * line.middle.forward + line.last.beyond(line.middle).forward +
+         (v * p - p - 1) * line.send + larger_of(p * first, first + p * line.send);
+}
+
 // Megatron-LM's interleaved schedule: stages in `chunks` parts, micro-batches in groups of
 // `stages`. What the first stage takes more than the middle ones belongs to its first chunk, what
 // the last takes more to its last. Stage i has 2 (stages - 1 - i) + (chunks - 1) stages warm-up
@@ -182,14 +197,11 @@ struct pipeline_seconds {
   const stage_seconds& plain = line.middle;  // of two stages too: what a chunk without ends takes
   const double forward = plain.forward / v;
   const double backward = plain.backward / v;
-  const stage_seconds first{line.first.forward - plain.forward,
-                            line.first.backward - plain.backward};
-  const stage_seconds last{line.last.forward - plain.forward, line.last.backward - plain.backward};
+  const stage_seconds first = line.first.beyond(plain);
+  const stage_seconds last = line.last.beyond(plain);
   // The first micro-batch through all chunks, and the last one back.
-  const double sends = (v * p - p - 1) * line.send;
-  const double down = v * p * forward + last.forward + sends +
-                      larger_of(p * first.forward, first.forward + p * line.send);
-  const double back = v * p * backward + last.backward + sends +
+  const double down = way_down(line);
+  const double back = v * p * backward + last.backward + (v * p - p - 1) * line.send +
                       larger_of(p * first.backward, first.backward + p * line.send);
   double longest = 0;
   for (const std::int64_t i :
@@ -245,6 +257,59 @@ struct pipeline_seconds {
                          line.first.weights;
     const double left = i > 0 ? larger_of(0, after - (above + 1) * stage.weights) : 0;
     longest = larger_of(longest, reaches + waits + m * stage.both() + left);
+  }
+  return longest;
+}
+
+// ZB-H1 of several chunks, in the fixed order of PyTorch: stage i has chunks * stages - i forwards
+// up to its first backward, and gradients of weights follow i backwards later. What the ends take
+// more lies as in `interleaved`.
+[[nodiscard]] constexpr double interleaved_zero_bubble(const pipeline_seconds& line) {
+  if (line.stages == 1 || line.chunks == 1) return zero_bubble(line);
+  const auto p = static_cast<double>(line.stages);
+  const auto m = static_cast<double>(line.micro_batches);
+  const auto v = static_cast<double>(line.chunks);
+  const bool goes_on = line.micro_batches > line.stages;  // beyond the first round
+  const stage_seconds chunk{
+      line.middle.forward / v, line.middle.backward / v, line.middle.weights / v};
+  const stage_seconds first = line.first.beyond(line.middle);
+  const stage_seconds last = line.last.beyond(line.middle);
+  const double longer = last.forward + last.of_input();
+  double longest = 0;
+  for (const std::int64_t i :
+       {std::int64_t{0}, std::int64_t{1}, line.stages - 2, line.stages - 1}) {
+    const bool is_first = i == 0;
+    const bool is_last = i == line.stages - 1;
+    const auto above = static_cast<double>(i);
+    const double below = p - 1 - above;
+    // Until its first backward, less its own forwards before.
+    double starts =
+        way_down(line) + below * (chunk.of_input() + line.send) - (v * p - above) * chunk.forward;
+    if (is_first) starts -= p * first.forward;
+    starts += is_last ? -last.forward : last.of_input();
+    double round = 0;  // by which its first round may take longer than its own work
+    if (is_last) {
+      // A backward goes up to the second stage, or the first, and a forward comes down from there.
+      round = (p - 2) * (2 * line.send - longer);
+      if (goes_on)
+        round = larger_of(
+            round, 2 * (p - 1) * line.send + first.forward - (p - 1) * longer - last.weights);
+    } else {
+      // The last stage's work comes before the round's last backward.
+      round = (p - 1) * longer - below * chunk.weights;
+      if (!goes_on) round += below * chunk.forward;
+      if (goes_on && is_first) round -= (p - 1) * first.forward;
+    }
+    // After its last backward, or before the first stage's first chunk: those above follow, whose
+    // gradients of weights wait less.
+    double ends = 0;
+    if (!is_first) {
+      const double waiting = is_last && line.chunks == 2 ? last.weights : 0;
+      ends = above * (chunk.of_input() + line.send - chunk.weights) +
+             larger_of(first.backward, p * (first.backward - waiting));
+    }
+    longest = larger_of(
+        longest, starts + larger_of(0, round) + m * line.stage(i).both() + larger_of(0, ends));
   }
   return longest;
 }
@@ -311,7 +376,7 @@ struct folded_line {
     case pipeline_schedule::gpipe:
       return gpipe(line);
     case pipeline_schedule::zero_bubble:
-      return zero_bubble(line);
+      return interleaved_zero_bubble(line);
     case pipeline_schedule::zero_bubble_v:
     case pipeline_schedule::dual_pipe:
     case pipeline_schedule::dual_pipe_v:
@@ -326,17 +391,18 @@ struct folded_line {
 /// From the first forward to the last backward. Of m micro-batches on p like stages of f forward
 /// and b backward, without sends: (m + p - 1) (f + b); interleaved in v chunks, (m + (p - 1) / v)
 /// (f + b); of ZB-H1 with w of b for weights, m (f + b) + (p - 1) (f + b - 2 w) where w is less
-/// than b - w; of ZB-V, with f and b of a stage's two chunks and w of one, m (f + b) + (p - 1)
-/// max(f / 2, b / 2 - w); of DualPipeV, m (f + b) + (p - 1) (f / 2 + max(0, b / 2 - 2 w)); of
-/// DualPipe, m (f + b) + (p / 2 - 1) (f + max(0, b - 2 w)), which with passes one behind the other
-/// waits less than its README's bound of (p / 2 - 1) (F&B + B - 3 W) for two at once. Beside event
-/// simulations of the schedules, with ends from half to almost twice the middle (thousands of
-/// random pipelines, tests/run_time/pipeline_schedules.cpp), GPipe is exact, and 1F1B without
-/// sends. Else the forms are of the longest of some paths and so below: 1F1B by 0.001 % in the mean
-/// and 0.3 % at most, interleaved by 0.4 % and 7 %, zero-bubble by 1.2 % and 6
-/// %, and up to 1 % above where an end is short; the others are off by 0.7 % in the mean and 4 % at
-/// most, either way. Preconditions: numbers of at least 1, times not negative, micro-batches as
-/// `micro_batches_of` has them, stages even where the schedule runs both ways.
+/// than b - w, and in v chunks, m (f + b) + (p - 1) / v (f + b - 2 w); of ZB-V, with f and b of a
+/// stage's two chunks and w of one, m (f + b) + (p - 1) max(f / 2, b / 2 - w); of DualPipeV, m (f +
+/// b) + (p - 1) (f / 2 + max(0, b / 2 - 2 w)); of DualPipe, m (f + b) + (p / 2 - 1) (f + max(0, b -
+/// 2 w)), which with passes one behind the other waits less than its README's bound of (p / 2 - 1)
+/// (F&B + B - 3 W) for two at once. Beside event simulations of the schedules, with ends from half
+/// to almost twice the middle (thousands of random pipelines,
+/// tests/run_time/pipeline_schedules.cpp), GPipe is exact, and 1F1B without sends. Else the forms
+/// are of the longest of some paths and so below: 1F1B by 0.001 % in the mean and 0.3 % at most,
+/// interleaved by 0.4 % and 7 %, zero-bubble by 1.2 % and 6 %, and up to 1 % above where an end is
+/// short, in chunks by 0.3 % and 4 %, of like stages not at all; the others are off by 0.7 % in the
+/// mean and 4 % at most, either way. Preconditions: numbers of at least 1, times not negative,
+/// micro-batches as `micro_batches_of` has them, stages even where the schedule runs both ways.
 [[nodiscard]] constexpr duration pipeline_time(const stage_line& line, pipeline_schedule schedule) {
   return duration::from_value(detail::pipeline_time(detail::seconds_of(line), schedule));
 }

@@ -272,6 +272,13 @@ constexpr failure flaw_of_schedule(const training_setup& setup) {
     return why;
   }
   if (!traits_of(layout.schedule).defers_weights) return {};
+  // Of several chunks the order of PyTorch alone is known.
+  const bool is_of_torch = setup.framework.layers().divides_stages;
+  if (!is_of_torch && traits_of(layout.schedule).interleaves && layout.virtual_pipeline > 1)
+    return without_code({{fact::virtual_pipeline, layout.virtual_pipeline},
+                         schedule,
+                         {fact::sharding, by.is->name},
+                         {fact::takes, 1}});
   // What waits of these is not known.
   if (const failure why = flaw_if_any(
           {{fact::trains, setup.trains.what}, {fact::mtp_layers, setup.model.mtp_layers}},
@@ -279,7 +286,7 @@ constexpr failure flaw_of_schedule(const training_setup& setup) {
       failed(why))
     return why;
   // PyTorch would compute a layer again for each of its parameters, and keep that.
-  if (!setup.framework.layers().divides_stages) return {};
+  if (!is_of_torch) return {};
   return flaw_if_any({{fact::recompute, setup.recompute}}, schedule);
 }
 

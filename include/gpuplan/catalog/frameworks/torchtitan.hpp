@@ -62,7 +62,7 @@ namespace catalog {
 /// heads, and logits are in fp32 for the loss. Not compiled; a setup says `compiles_layers`. Of a
 /// ring of context-parallel ranks only their shares of tokens and weights are counted: 5 % below
 /// four published peaks. Stages of pipelines are those of PyTorch 2.15's schedules, each shared by
-/// fully_shard: of 40 ranks by Schedule1F1B and ScheduleGPipe and 68 by ScheduleInterleaved1F1B,
+/// fully_shard: of 40 ranks by Schedule1F1B and ScheduleGPipe and 98 by ScheduleInterleaved1F1B,
 /// ScheduleInterleavedZeroBubble, ScheduleZBVZeroBubble and ScheduleDualPipeV the replay is what
 /// they asked for, to the byte (tests/run_time/replay_torch_pipelines.cpp). Beside tensor
 /// parallelism none was measured.

@@ -20,10 +20,10 @@ struct stage_pass {
 };
 
 /// The passes of a rank, in order: GPipe; 1F1B; that interleaved as Megatron-Core has it; ZB-H1 as
-/// PyTorch's ScheduleInterleavedZeroBubble has it with one chunk, ZB-V as its
-/// ScheduleZBVZeroBubble, DualPipe and DualPipeV as deepseek-ai/DualPipe, whose two passes at once
-/// are one behind the other. PyTorch's ScheduleInterleaved1F1B and ScheduleDualPipeV are the same.
-/// Preconditions: `validate` accepts the layout, and its micro-batches.
+/// PyTorch's ScheduleInterleavedZeroBubble has it, ZB-V as its ScheduleZBVZeroBubble, DualPipe and
+/// DualPipeV as deepseek-ai/DualPipe, whose two passes at once are one behind the other. PyTorch's
+/// ScheduleInterleaved1F1B and ScheduleDualPipeV are the same. Preconditions: `validate` accepts
+/// the layout, and its micro-batches.
 class pass_order {
  public:
   constexpr pass_order(const parallelism& layout, std::int64_t stage, std::int64_t count) {
@@ -34,10 +34,10 @@ class pass_order {
           for (std::int64_t at = 0; at < count; ++at) passes_.push({what, 0, at});
         break;
       case pipeline_schedule::one_f_one_b:
-        order_one_by_one(stages, layout.virtual_pipeline, stage, count);
+        order_one_by_one(layout, stage, count, false);
         break;
       case pipeline_schedule::zero_bubble:
-        order_straight(stages, stage, count);
+        order_one_by_one(layout, stage, count, true);
         break;
       case pipeline_schedule::zero_bubble_v:
         order_folded(stages, stage, count);
@@ -74,14 +74,18 @@ class pass_order {
 
   // Warm-up forwards, then one forward and one backward in turn, then the backwards that are left.
   // Interleaved, groups of as many micro-batches as there are stages go through one chunk after the
-  // other, and backwards from the last one.
-  constexpr void order_one_by_one(std::int64_t stages,
-                                  std::int64_t chunks,
+  // other, and backwards from the last one. Gradients of weights that wait follow as many backwards
+  // later as there are stages before this one.
+  constexpr void order_one_by_one(const parallelism& layout,
                                   std::int64_t stage,
-                                  std::int64_t count) {
+                                  std::int64_t count,
+                                  bool defers) {
+    const std::int64_t stages = layout.pipeline_parallel;
+    const std::int64_t chunks = layout.virtual_pipeline;
     const std::int64_t behind = stages - 1 - stage;
     const std::int64_t all = count * chunks;
-    const std::int64_t ahead = chunks == 1 ? behind : 2 * behind + (chunks - 1) * stages;
+    const std::int64_t ahead = (chunks == 1 || defers ? 1 : 2) * behind + (chunks - 1) * stages;
+    const std::int64_t later = defers ? ahead + stage : ahead;
     const std::int64_t group = chunks == 1 ? 1 : stages;
     const auto nth = [&](pass_kind what, std::int64_t at) {
       const auto chunk = static_cast<int>(at / group % chunks);
@@ -89,23 +93,12 @@ class pass_order {
                     what == pass_kind::forward ? chunk : static_cast<int>(chunks) - 1 - chunk,
                     at / (group * chunks) * group + at % group});
     };
-    for (std::int64_t at = 0; at < all + ahead; ++at) {
+    for (std::int64_t at = 0; at < all + later; ++at) {
       if (at < all) nth(pass_kind::forward, at);
-      if (at >= ahead) nth(pass_kind::backward, at - ahead);
+      if (at >= ahead && at < all + ahead)
+        nth(defers ? pass_kind::of_input : pass_kind::backward, at - ahead);
+      if (defers && at >= later) nth(pass_kind::of_weights, at - later);
     }
-  }
-  // Warm-up forwards, then one forward and one backward in turn; gradients of weights follow as
-  // many micro-batches later as there are stages before this one.
-  constexpr void order_straight(std::int64_t stages, std::int64_t stage, std::int64_t count) {
-    const std::int64_t behind = stages - 1 - stage;
-    const std::int64_t ahead = behind < count ? behind : count;
-    for (std::int64_t at = 0; at < ahead; ++at) forward(0);
-    for (std::int64_t at = 0; at < count; ++at) {
-      if (at + ahead < count) forward(0);
-      backward(0, true);
-      if (at >= stage) of_weights();
-    }
-    while (next_waiting_ < waiting_.size()) of_weights();
   }
   // As if of one micro-batch fewer than twice the stages at least.
   constexpr void order_folded(std::int64_t stages, std::int64_t stage, std::int64_t count) {

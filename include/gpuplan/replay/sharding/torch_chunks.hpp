@@ -16,7 +16,7 @@
 
 namespace gpuplan::eager {
 
-/// ScheduleInterleaved1F1B, ScheduleInterleavedZeroBubble with one chunk, ScheduleZBVZeroBubble and
+/// ScheduleInterleaved1F1B, ScheduleInterleavedZeroBubble, ScheduleZBVZeroBubble and
 /// ScheduleDualPipeV. All of a chunk's weights are gathered before it runs, and stay whole until
 /// its gradients, summed whole, are reduced behind its last backward. What a pass gives stays until
 /// the backward of its micro-batch; what a backward sends, until all are done.
