@@ -424,8 +424,9 @@ constexpr bool keeps_all_micro_batches(const training_setup& setup) {
 
 // Micro-batches of a step. There is a first, one between, and a last; a stage holds one for each
 // stage from it on. Megatron-Core's last stage notes the loss of each. Where gradients of weights
-// wait, twice as many micro-batches as stages fill a pipeline. By PyTorch's schedules each adds its
-// tokens and labels, by GPipe what it keeps, and what backwards of several chunks send.
+// wait, twice as many micro-batches as stages fill a pipeline, of several chunks three times. By
+// PyTorch's schedules each adds its tokens and labels, by GPipe what it keeps, and what backwards
+// of several chunks send.
 constexpr repetition repeated_micro_batches(const training_setup& setup, const batch_plan& plan) {
   const std::int64_t all = plan.accumulation;
   const std::int64_t stages = setup.parallelism.pipeline_parallel;
@@ -435,9 +436,9 @@ constexpr repetition repeated_micro_batches(const training_setup& setup, const b
   const std::int64_t period = in_turns ? stages : 1;
   const bool adds_each = setup.framework.layers().divides_stages;
   const micro_batch_rule taken = micro_batches_of(setup.framework.layers(), setup.parallelism);
-  if (traits_of(setup.parallelism.schedule).defers_weights) {
-    const std::int64_t few =
-        in_turns ? 3 * stages : (2 * stages + 2) / taken.multiple_of * taken.multiple_of;
+  if (const schedule_traits by = traits_of(setup.parallelism.schedule); by.defers_weights) {
+    const std::int64_t full = in_turns && by.interleaves ? 3 * stages : 2 * stages + 2;
+    const std::int64_t few = full / taken.multiple_of * taken.multiple_of;
     if (all <= few + taken.multiple_of) return {all, taken.multiple_of, 0};
     const bool notes = adds_each || holds_last_chunk(setup.parallelism, setup.place.stage);
     return {few + (all - few) % taken.multiple_of,
