@@ -19,6 +19,7 @@
 #include <limits>
 #include <set>
 #include <span>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -82,6 +83,10 @@ struct times_by_micro_batch {
   };
   model operator()(const training_setup&, const cluster&) const { return {}; }
 };
+
+bool is_a100(const gpu_spec& gpu) {
+  return std::string_view(gpu.name) == catalog::a100_sxm4_80gb.name;
+}
 
 std::vector<std::int64_t> micro_batches_of(const std::vector<batch_plan>& asked) {
   std::vector<std::int64_t> all;
@@ -290,9 +295,7 @@ TEST_CASE("of a cluster all of whose plans are slower, memory is not asked for")
     std::vector<batch_plan>* asked;
     bool is_slower = false;
 
-    memory_on_each on(const gpu_spec& gpu) const {
-      return {asked, gpu.name == catalog::a100_sxm4_80gb.name};
-    }
+    memory_on_each on(const gpu_spec& gpu) const { return {asked, is_a100(gpu)}; }
     questioned_memory_of::model operator()(const training_setup& setup) const {
       static questioned_memory_of known;
       static questioned_memory_of noted;
@@ -420,9 +423,7 @@ TEST_CASE("of clusters the one is told that needs fewest GPUs more, be it a late
   struct memory_by_gpu {
     double fixed = 40;
 
-    memory_by_gpu on(const gpu_spec& gpu) const {
-      return {gpu.name == catalog::a100_sxm4_80gb.name ? 20.0 : 40.0};
-    }
+    memory_by_gpu on(const gpu_spec& gpu) const { return {is_a100(gpu) ? 20.0 : 40.0}; }
     struct model {
       double fixed;
       bytes required(const batch_plan& plan) const {
