@@ -123,6 +123,13 @@ TEST_CASE("torchtitan's flags say the same, also in tokens and with a pipeline")
   CHECK(*pipeline.config.accumulation == 8);
   CHECK(*pipeline.config.zero_stage == 2);
   CHECK(pipeline.not_understood == std::vector<std::string>{"odd"});
+  const read_config of_all_gpus =
+      read_torchtitan_words({"--training.local_batch_size=8",
+                             "--parallelism.pipeline_parallel_degree=4",
+                             "--parallelism.pipeline_parallel_microbatch_size=2"});
+  CHECK_FALSE(of_all_gpus.config.data_parallel);
+  CHECK(*of_all_gpus.config.micro_batch == 2);
+  CHECK(*of_all_gpus.config.accumulation == 4);
   REQUIRE(pipeline.config.split);
   CHECK(*pipeline.config.split ==
         pipeline_split{.embedding_layers = 1, .head_layers = 1, .first_have_more = true});

@@ -219,6 +219,9 @@ class torchtitan_reader {
                 "; a divisor of training.local_batch_size, " + std::to_string(*local) +
                 ", is taken");
     }
+    // By default as many replicas as there are GPUs, whose local batches are the global one.
+    if (!global && *local % *config_.micro_batch == 0)
+      config_.accumulation = *local / *config_.micro_batch;
     if (!config_.data_parallel || !config_.global_batch) return;
     if (*config_.global_batch % samples.value != 0)
       say(remark::kind::contradicts,
