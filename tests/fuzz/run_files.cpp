@@ -1,10 +1,8 @@
 // Runs a target without a fuzzer, of any compiler, so that each seed, and each finding that was
 // mended, is a test.
-//   run FOLDER...                           each file of these once
-//   run --random N [--from K] FOLDER...     N inputs made of these files by chance, the K-th and
-//   those behind it,
-//                                           each by its number alone: --random 1 --from K makes it
-//                                           once more
+//   run FOLDER...                        each file of these once
+//   run --random N [--from K] FOLDER...  N inputs made of these files by chance, from the K-th on
+// Its number alone makes an input: --random 1 --from K makes the K-th once more.
 
 #include <csignal>
 #include <cstddef>

@@ -123,10 +123,6 @@ constexpr auto of_nothing = [] {
   return asked;
 };
 
-}  // namespace
-
-namespace {
-
 // A model of memory that is asked at once.
 struct memory_at_once {
   constexpr affine_memory operator()(const training_setup&) const { return {.fixed = 1_GB}; }

@@ -136,8 +136,6 @@ TEST_CASE("layers between two parts want gradients of what trains, and of what t
   STATIC_CHECK(products_back(training::full, true) == 2 * (64 * 32 + 32 * 64));
 }
 
-// Chowdhery et al. 2022 (arXiv 2204.02311, appendix B): 238,300 tokens/s on 6,144 chips of 275
-// TFLOP/s are 45.7 % without attention.
 TEST_CASE("adapters of layers between two parts want gradients of what trains before each") {
   // 64 to 4 to 32, and 32 to 4 to 64.
   CONSTEXPR double forward = 64 * 4 + 4 * 32 + 32 * 4 + 4 * 64;
@@ -150,6 +148,8 @@ TEST_CASE("adapters of layers between two parts want gradients of what trains be
   STATIC_CHECK(behind_trained.backward == 2 * forward);
 }
 
+// Chowdhery et al. 2022 (arXiv 2204.02311, appendix B): 238,300 tokens/s on 6,144 chips of 275
+// TFLOP/s are 45.7 % without attention.
 TEST_CASE("PaLM 540B used its chips as published") {
   CONSTEXPR flop_count work = flop_count::from_value(6 * 540.35e9 * 238'300);
   CONSTEXPR compute_rate achieved = achieved_rate(work, duration::from_value(1), 6144);
