@@ -242,7 +242,8 @@ struct software_costs {
   // poll for what other nodes send keep each other waiting.
   duration host_per_rank{};
   // What ranks that divide a layer wait for each other in one exchange, for each node that they are
-  // in, where these are several: exchanges that nothing waits for, as of gradients, even this out.
+  // in, where these are several, for their hosts, so that no launch is hidden meanwhile. Exchanges
+  // that nothing waits for, as of gradients, even this out.
   duration wait_per_node{};
   // What a message between stages takes longer where each tensor-parallel group is in more than two
   // nodes, and stops whoever sends or gets it.

@@ -43,7 +43,18 @@ roofline_time model_of(const degrees& of) {
                              .gpus_per_node = 8,
                              .between_nodes = 400_GBps},
                       .efficiency = catalog::hopper};
-  model.setup.framework.costs.timed = false;
+  // A stack's costs that stay as they are, whatever steps say of nanotron's.
+  model.setup.framework.costs = {.element_traffic = 1.42,
+                                 .host_per_operator = 28_us,
+                                 .host_per_collective = 377_us,
+                                 .host_per_rank = 346_us,
+                                 .wait_per_node = 331_us,
+                                 .stalled_send = 0.26_s,
+                                 .network_share = 0.56,
+                                 .host_per_step = 20_ms,
+                                 .hides_parameters = false,
+                                 .contention = 0.1,
+                                 .scatter = 0.12};
   return model;
 }
 batch_plan plan_of(const degrees& of) {
@@ -108,6 +119,20 @@ TEST_CASE("hosts and ranks wait for each other across nodes alone") {
   CHECK(longer(in_node, &software_costs::wait_per_node) == 0_s);
   CHECK(longer(pipeline_across, &software_costs::wait_per_node) == 0_s);
   CHECK(longer(tensors_across, &software_costs::wait_per_node) > 1_s);
+  // No launch is hidden behind waits: they take as long where hosts take nothing as where they are
+  // the slower.
+  const auto waits = [&](duration host) {
+    roofline_time model = model_of(tensors_across);
+    software_costs& costs = model.setup.framework.costs;
+    costs.host_per_operator = {};
+    costs.host_per_collective = host;
+    costs.wait_per_node = 2_ms;
+    const duration with = model.step(plan_of(tensors_across));
+    costs.wait_per_node = {};
+    return (with - model.step(plan_of(tensors_across))).value();
+  };
+  CHECK(waits({}) > 1);
+  CHECK(waits(20_ms) == doctest::Approx(waits({})));
   // Tensor-parallel groups in two nodes, and in four: two stages send or get four messages a
   // micro-batch, those between the ends of more stages twice as many.
   const degrees two_stages{32, 2, 8, 1, 64};
@@ -119,13 +144,13 @@ TEST_CASE("hosts and ranks wait for each other across nodes alone") {
   const double of_four = longer(four_stages, &software_costs::stalled_send).value();
   CHECK(of_four > 2e-3 * 2 * 67);  // the last stage has the head, and so waits for others less
   CHECK(of_four < 2e-3 * 4 * 67);
-  roofline_time slow = model_of(tensors_across);
+  const degrees long_messages{16, 1, 2, 16, 8};  // of which the host is ahead
+  roofline_time slow = model_of(long_messages);
   slow.setup.framework.costs.network_share = 0.25;
-  CHECK(slow.step(plan_of(tensors_across)) >
-        model_of(tensors_across).step(plan_of(tensors_across)));
+  CHECK(slow.step(plan_of(long_messages)) > model_of(long_messages).step(plan_of(long_messages)));
   slow.setup.framework.costs.network_share = 0;
   CHECK(!validate(slow));
-  slow = model_of(tensors_across);
+  slow = model_of(long_messages);
   slow.on.hop_between = -1_us;
   CHECK(validate(slow).why().code == errc::negative);
 }

@@ -492,10 +492,12 @@ class step_composer {
     pass_time time{.kernels = pass.kernels(on_)};
     const std::int64_t tensor_ranks = layout_.tensor_parallel;
     const double stream = communication_.stream_bytes(in_decoder);
-    if (terms_.tensor_communication && tensor_ranks > 1)
+    const bool exchanges = terms_.tensor_communication && tensor_ranks > 1;
+    const double waits = exchanges ? exchanges_of(pass) * waiting() : 0;
+    if (exchanges)
       time.tensor = pass.reductions * (1 - costs_.hidden_tensor_communication) *
                         communication_.seconds(collective::all_reduce, stream, tensor_ranks, 1) +
-                    exchanges_of(pass) * waiting();
+                    waits;
     if (terms_.context_communication && layout_.context_parallel > 1)
       time.context = communication_.ring_time(pass.attention, pass.passed_on);
     if (terms_.expert_communication && pass.routings != 0)
@@ -504,11 +506,12 @@ class step_composer {
                                            communication_.routed_bytes(in_decoder),
                                            layout_.expert_parallel,
                                            1);
+    // Who waits for another's host gets no further ahead of its own meanwhile.
     if (terms_.host && !setup_.graphs.iteration)
       time.host = larger_of(0,
                             pass.operators * launch * costs_.host_per_operator.value() +
                                 host_of_exchanges(pass, crosses) -
-                                (costs_.launches_ahead ? time.total() : time.kernels));
+                                (costs_.launches_ahead ? time.total() - waits : time.kernels));
     return time;
   }
   // Of ranks that divide a layer; an all-reduce is two where they divide the sequence too.
