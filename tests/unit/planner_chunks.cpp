@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 using namespace gpuplan;
 
@@ -111,6 +112,75 @@ TEST_CASE("a search in steps looks at every cluster, in the memory of its GPUs")
 
 namespace {
 
+// How far a search has come after a step.
+template <auto& Request, auto& Memory, int Step>
+constexpr const detail::search_progress& after =
+    detail::progress_after<std::remove_cvref_t<decltype(Request)>,
+                           std::remove_cvref_t<decltype(Memory)>,
+                           1,
+                           Step>;
+
+// Whether a step knows what was asked before it, of its own part alone.
+constexpr bool follows(const detail::search_progress& last, const detail::search_progress& now) {
+  if (!now.asks) return now.part == last.part + 1 && now.answered == 0;
+  if (!last.asks) return now.part == last.part && now.answered == 0;
+  return now.part == last.part && now.answered == last.answered + 1 &&
+         now.questions[last.answered].is_of(last.setup, last.plan);
+}
+
+}  // namespace
+
+TEST_CASE("each step of a search ends a part, or asks with one more answer") {
+  STATIC_CHECK(after<on_one, large_memory, 0>.answered == 0);
+  STATIC_CHECK(after<on_one, large_memory, 1>.answered == 1);
+  STATIC_CHECK(follows(after<on_one, large_memory, 0>, after<on_one, large_memory, 1>));
+  STATIC_CHECK(follows(after<on_one, large_memory, 1>, after<on_one, large_memory, 2>));
+  STATIC_CHECK(after<on_one, large_memory, 2>.is_done);
+  // Of two parts each asks once.
+  STATIC_CHECK(after<of_two_clusters, small_memory, 0>.asks);
+  STATIC_CHECK(
+      follows(after<of_two_clusters, small_memory, 0>, after<of_two_clusters, small_memory, 1>));
+  STATIC_CHECK(
+      follows(after<of_two_clusters, small_memory, 1>, after<of_two_clusters, small_memory, 2>));
+  STATIC_CHECK(after<of_two_clusters, small_memory, 2>.asks);
+  STATIC_CHECK(after<of_two_clusters, small_memory, 3>.is_done);
+}
+
+namespace {
+
+// A request that has had so many answers before it asks its first question.
+template <int Answered>
+struct after_answers {
+  constexpr plan_request operator()() const { return on_one(); }
+};
+
+}  // namespace
+
+template <int Answered, class Memory>
+inline constexpr detail::search_progress
+    detail::progress_after<after_answers<Answered>, Memory, 1, 0> = [] {
+      search_progress begun = after<on_one, small_memory, 0>;
+      begun.answered = Answered;
+      return begun;
+    }();
+
+TEST_CASE("a part of a search has 32 answers about memory, and no more") {
+  STATIC_CHECK(is_same(plan_training(after_answers<31>{}, small_memory),
+                       plan_training(on_one(), small_memory(), 1)));
+  STATIC_CHECK(plan_training(after_answers<32>{}, small_memory).why() ==
+               failure(errc::out_of_bounds, named_fact{fact::at_most, 32}).about(fact::questions));
+}
+
+namespace {
+
+constexpr auto memory_too_large = [] { return asked_memory_of<100>{}; };
+constexpr auto in_a_second = [] {
+  plan_request asked = on_one();
+  asked.samples = 1'000'000;
+  asked.finish_in = 1_s;
+  return asked;
+};
+
 constexpr training_setup another[] = {{}};
 constexpr auto of_setups = [] {
   plan_request asked = on_one();
@@ -149,6 +219,18 @@ struct of_memory_not_made {
 };
 
 }  // namespace
+
+TEST_CASE("where a search in steps finds nothing, it says why") {
+  CONSTEXPR auto too_large = plan_training(on_one, memory_too_large);
+  STATIC_CHECK(too_large.why().code == errc::no_plan_in_memory);
+  // 18 bytes of each parameter, and two samples.
+  STATIC_CHECK(too_large.why()[fact::needed_MB] ==
+               (18 * parameters(on_one().setup.model).total() + 200'000'000'000) / 1'000'000 + 1);
+  STATIC_CHECK(too_large.why() == plan_training(on_one(), memory_too_large(), 1).why());
+  CONSTEXPR auto too_late = plan_training(in_a_second, small_memory);
+  STATIC_CHECK(too_late.why().code == errc::no_plan_in_time);
+  STATIC_CHECK(too_late.why() == plan_training(in_a_second(), small_memory(), 1).why());
+}
 
 TEST_CASE("a search in steps ends with its last part") {
   CONSTEXPR auto of_one_part = plan_training(on_one, at_once);
