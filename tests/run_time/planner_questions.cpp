@@ -251,20 +251,21 @@ TEST_CASE("of setups that take as long the one of least memory comes first, be t
 TEST_CASE("where memory falls with replicas, each number of GPUs is looked at by itself") {
   struct shared_memory_of {
     struct model {
-      bytes* most = nullptr;  // of what was asked for
+      bytes* most;  // of what was asked for
 
       bytes required(const batch_plan& plan) const {
-        const bytes needed = 80.0 / static_cast<double>(plan.data_parallel) * 1_GB;
-        if (most != nullptr && *most < needed) *most = needed;
+        const bytes needed = shared(plan);
+        if (*most < needed) *most = needed;
         return needed;
       }
     };
-    bytes* most = nullptr;
+    bytes* most;
 
-    model operator()(const training_setup&) const { return {most}; }
-    bytes at_least(const training_setup&, const batch_plan& plan) const {
-      return model{}.required(plan);
+    static bytes shared(const batch_plan& plan) {
+      return 80.0 / static_cast<double>(plan.data_parallel) * 1_GB;
     }
+    model operator()(const training_setup&) const { return {most}; }
+    bytes at_least(const training_setup&, const batch_plan& plan) const { return shared(plan); }
   };
   plan_request request = on_one_gpu({840, 840}, {1, 1});
   request.setup.framework = catalog::megatron_lm;
@@ -275,9 +276,11 @@ TEST_CASE("where memory falls with replicas, each number of GPUs is looked at by
        {plan_goal::least_time, plan_goal::least_money, plan_goal::least_memory})
     for (std::int64_t fewest = 1; fewest <= 8; ++fewest) {
       request.goal = goal;
-      const auto found =
-          plan_training(request, 80.0 / static_cast<double>(fewest) * 1_GB, shared_memory_of{}, 8);
+      const bytes budget = 80.0 / static_cast<double>(fewest) * 1_GB;
+      bytes most{};
+      const auto found = plan_training(request, budget, shared_memory_of{&most}, 8);
       REQUIRE(found);
+      CHECK(most == budget);  // what the floor refuses is not asked for
       std::set<std::int64_t> gpus;
       for (const training_plan& plan : *found) gpus.insert(plan.gpus);
       CHECK(gpus.size() == static_cast<std::size_t>(9 - fewest));
