@@ -275,6 +275,31 @@ TEST_CASE("weights are cast for each micro-batch under autocast, and four-bit on
   CHECK(near(moved_of_weights(setup), weights * (0.5 + 4.0 / 64 + 2) / dequantising_share));
   setup.precision = bf16_pure;
   CHECK(near(moved_of_weights(setup), weights * (0.5 + 4.0 / 64 + 2) / dequantising_share));
+
+  // Of each pass one kernel for each of seven matrices.
+  setup.trains.adapters.rank = 8;
+  training_setup whole = setup;
+  whole.trains.adapters.base = {};
+  const auto cost = [](const training_setup& of) {
+    return cost_of_layer(of, flops_alone, 2, layer_kind::dense, false);
+  };
+  CHECK(cost(setup).forward.operators - cost(whole).forward.operators == 7);
+  CHECK(cost(setup).backward.operators - cost(whole).backward.operators == 7);
+}
+
+TEST_CASE("an adapter's result is scaled, and added to its layer's") {
+  training_setup setup = setup_of(catalog::llama_3_8b);
+  setup.framework.costs.element_traffic = 1;
+  setup.trains.what = training::adapters;
+  setup.trains.adapters = {.rank = 8, .targets = {.query = true}};
+  training_setup more = setup;
+  more.trains.adapters.targets.value = true;
+  const auto cost = [](const training_setup& of) {
+    return cost_of_layer(of, flops_alone, 2, layer_kind::dense, false).forward.elements;
+  };
+  // Of eight heads of 128: a product is read, scaled and written, and added to what stands there.
+  const double values = 2 * 512 * 8 * 128;
+  CHECK(cost(more) - cost(setup) == (2 + 3) * 2 * values);
 }
 
 TEST_CASE(

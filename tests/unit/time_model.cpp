@@ -372,6 +372,9 @@ TEST_CASE("a documented step time, carried to other plans") {
   STATIC_CHECK(time_follows_the_samples_of_a_gpu());
   STATIC_CHECK(throughput_follows_amdahl());
   STATIC_CHECK(the_reference_does_not_matter());
+  // Where nothing is said of them, more GPUs take as long for as many samples each.
+  CONSTEXPR documented_time alike{.step_time = 1_s, .measured_at = {16, 1, 1}};
+  STATIC_CHECK(alike.step({16, 8, 1}) == 1_s);
 }
 
 TEST_CASE("a stated efficiency comes out again") {
