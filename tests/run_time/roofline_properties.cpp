@@ -86,6 +86,27 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("stages take as long where their layers are listed, one by one") {
+  roofline_time model{.setup = {.model = catalog::gpt2,
+                                .sequence_length = 1024,
+                                .precision = bf16_master,
+                                .framework = catalog::torch_gpt},
+                      .on = {.gpu = catalog::a100_sxm4_80gb, .gpus_per_node = 8}};
+  for (std::int64_t stages = 2; stages <= 8; ++stages)
+    for (std::int64_t layers = 1; layers <= 20; ++layers) {
+      model.setup.model.num_hidden_layers = layers;
+      model.setup.parallelism = {.pipeline_parallel = stages};
+      roofline_time listed = model;
+      listed_chunks& chunks = listed.setup.parallelism.split.listed;
+      for (; chunks.count < stages; ++chunks.count)
+        chunks.layers[chunks.count] = static_cast<std::uint8_t>(
+            layers_of_chunk(model.setup.parallelism, layers, chunks.count).size());
+      CAPTURE(stages);
+      CAPTURE(layers);
+      CHECK(listed.step({4, 1, 8}) == model.step({4, 1, 8}));
+    }
+}
+
 TEST_CASE("parts add up, and none is below nothing") {
   dice roll{std::mt19937_64{18}};
   for (int i = 0; i < 2000; ++i) {

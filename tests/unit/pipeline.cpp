@@ -188,6 +188,10 @@ TEST_CASE("two exchanges at once take as much longer as they contend") {
   // One layer has nothing to hide behind.
   STATIC_CHECK(overlapped_time(sharded_layers{
                    .layers = 1, .kernels = 3_s, .gather = 1_s, .reduce = 2_s}) == 6_s);
+  // Where no number is stated, one it is.
+  STATIC_CHECK(overlapped_time(sharded_layers{.kernels = 3_s, .gather = 1_s, .reduce = 2_s}) ==
+               6_s);
+  STATIC_CHECK(detail::sharded_pass({.kernels = 3, .gather = 1, .reduce = 2}) == 6);
 }
 
 }  // namespace
