@@ -129,6 +129,13 @@ TEST_CASE("so many deviations hold their part of a normal distribution") {
   }());
 }
 
+#ifndef GPUPLAN_TEST_AT_COMPILE_TIME
+TEST_CASE("a coverage is from 0 to less than 1") {
+  for (const double coverage : {-0.1, 1.0, 1.5, detail::not_a_number})
+    CHECK_THROWS_AS(static_cast<void>(detail::deviations_of(coverage)), plan_error);
+}
+#endif
+
 constexpr double bytes_of(optimizer_kind kind,
                           optimizer_loop loop,
                           const precision_recipe& precision = {}) {
@@ -355,6 +362,24 @@ TEST_CASE("a stack's range is the step at the ends of its costs") {
     return !is_timed(model.setup.framework) && !is_timed(model.efficiency) &&
            near(found.host.high().value(), step_with(model, host).value()) &&
            spans(found.matmul_rate, step_with(model, fast), step_with(slower, slow));
+  }());
+  // It moves as much as any software may, or as much as others' at most, whichever is more.
+  STATIC_CHECK([] {
+    roofline_time model = timed_on(catalog::megatron_core, catalog::hopper);
+    model.setup.framework.costs = {};
+    const auto with_traffic = [&](double times) {
+      software_costs costs{};
+      costs.element_traffic *= times;
+      return step_with(model, costs);
+    };
+    stack_range much{};
+    much.untimed.element_traffic = 4 * software_costs{}.element_traffic;
+    return spans(step_ranges_of(model, {1, 4, 2}).element_traffic,
+                 with_traffic(0.75),
+                 with_traffic(1.5)) &&
+           spans(step_ranges_of(model, {1, 4, 2}, much).element_traffic,
+                 with_traffic(0.75),
+                 with_traffic(4));
   }());
 }
 
