@@ -189,10 +189,7 @@ std::string read_model(const row& source, const std::string& config, described_s
   const auto read = gpuplan::io::read_hugging_face_config(config);
   if (!read.shape) return read.reason;
   setup.model = *read.shape;
-  setup.dropout = read.hidden_dropout;
-  setup.attention_dropout = read.attention_dropout;
-  setup.activation_dropout = read.activation_dropout;
-  setup.classifier_dropout = read.classifier_dropout;
+  gpuplan::set_dropouts(read.dropouts, setup);
   // What is wrapped has another class around it.
   auto by = gpuplan::catalog::implementation_of(
       read.composite.size() != 0 ? read.model_type : source.text("model_class"));

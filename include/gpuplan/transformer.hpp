@@ -341,7 +341,7 @@ struct transformer {
   /// Elements of one head's query and key.
   [[nodiscard]] constexpr std::int64_t query_dim() const {
     if (is_latent()) return mla.qk_nope_head_dim + mla.qk_rope_head_dim;
-    return head_dim != 0 ? head_dim : hidden_size / num_attention_heads;
+    return head_dim != 0 || num_attention_heads == 0 ? head_dim : hidden_size / num_attention_heads;
   }
   /// Elements of one head's value.
   [[nodiscard]] constexpr std::int64_t value_dim() const {

@@ -51,12 +51,9 @@ training_setup setup_of(const configured_step& row) {
                                      .loop = row.loop,
                                      .clips_gradients = row.clips_gradients},
                        .attention = row.attention,
-                       .dropout = read.hidden_dropout,
-                       .attention_dropout = read.attention_dropout,
-                       .activation_dropout = read.activation_dropout,
-                       .classifier_dropout = read.classifier_dropout,
                        .padding_mask = row.pads,
                        .framework = by->framework};
+  set_dropouts(read.dropouts, setup);
   if (row.recomputes) setup.recompute = recompute_mode::full;
   if (row.texts > 1) setup.model.head = head_kind::none;
   return setup;

@@ -298,10 +298,122 @@ TEST_CASE("parts of a model have the defaults of their classes") {
   CHECK(gemma.shape->num_key_value_heads == 4);
   CHECK(gemma.shape->sliding_window == 1024);
   // A part that could not be read leaves no key to quote.
-  CHECK(has(complaint(R"({"model_type":"pi0","vlm_config":{"text_config":{},)"
+  CHECK(has(complaint(R"({"model_type":"pi0","vlm_config":{"projection_dim":3072,"text_config":{},)"
                       R"("vision_config":{"vision_use_head":false}},"dit_config":{)"
                       R"("num_hidden_layers":2}})"),
             "dit_config must be of as many layers"));
+}
+
+// By transformers 5.23, as above, each a key that changes what its class builds.
+TEST_CASE("what a file says beside its class's shape is counted or refused by its key") {
+  const auto file = [](const std::string& type, const std::string& more) {
+    return R"({"model_type":")" + type + R"(","hidden_size":512,"intermediate_size":1024,)" +
+           R"("num_attention_heads":4,"num_hidden_layers":4,"vocab_size":1000)" + more + "}";
+  };
+  const std::string bert = R"(,"max_position_embeddings":64,"architectures":["BertForMaskedLM"])";
+  const std::string bart =
+      R"({"model_type":"bart","encoder_layers":2,"decoder_layers":2,"encoder_ffn_dim":64,)"
+      R"("decoder_ffn_dim":64,"encoder_attention_heads":4,"decoder_attention_heads":4,)"
+      R"("d_model":64,"vocab_size":99)";
+  const std::string mt5 = R"({"model_type":"mt5","d_model":64,"d_ff":128,"num_layers":2,)"
+                          R"("num_heads":4,"d_kv":16,"vocab_size":1000)";
+  const std::string falcon =
+      R"({"model_type":"falcon","hidden_size":64,"num_attention_heads":4,"num_hidden_layers":2,)"
+      R"("vocab_size":99)";
+  const std::string clip =
+      R"({"model_type":"clip","text_config":{"num_attention_heads":1},"vision_config":)";
+  const std::string llama4 = R"(,"intermediate_size_mlp":64,"num_local_experts":2,"moe_layers":)";
+  struct case_of {
+    std::string config;
+    std::string said;
+  };
+  const case_of cases[] = {
+      {file("bert", bert + R"(,"tie_word_embeddings":false)"), "tie_word_embeddings must be true"},
+      {bart + R"(,"tie_word_embeddings":false})", "tie_word_embeddings must be true"},
+      {mt5 + R"(,"feed_forward_proj":"relu","is_gated_act":true})", "is_gated_act must be false"},
+      {file("helium", R"(,"head_dim":64)"), "head_dim must be hidden_size / num_attention_heads"},
+      {file("gemma2", R"(,"head_dim":0)"), "head_dim must be a whole number from 1 to 2^40"},
+      {file("vit", R"(,"pooler_output_size":64)"), "pooler_output_size must be hidden_size"},
+      {falcon + R"(,"num_ln_in_parallel_attn":2})", "num_ln_in_parallel_attn must be 1"},
+      {file("llama4_text", llama4 + "[1,3]"), "moe_layers must be each"},
+      {R"({"model_type":"llava","text_config":{}})", "config.json has no vision_config"},
+      {R"({"model_type":"paligemma","vision_config":{}})", "config.json has no text_config"},
+      {R"({"model_type":"paligemma","projection_dim":64,"text_config":{"hidden_size":512},)"
+       R"("vision_config":{"vision_use_head":false}})",
+       "projection_dim must be the language model's hidden_size"},
+      // Nothing is divided by heads that there are not.
+      {R"({"model_type":"phi3","hidden_size":512,"num_hidden_layers":4,"vocab_size":1000,)"
+       R"("intermediate_size":1024,"partial_rotary_factor":0.5})",
+       "no num_attention_heads"},
+  };
+  for (const case_of& one : cases) {
+    CAPTURE(one.config);
+    const std::string said = complaint(one.config);
+    CHECK_MESSAGE(has(said, one.said), said);
+  }
+  const auto headless =
+      read_hugging_face_config(clip + R"({"num_attention_heads":0,"hidden_size":64}})");
+  REQUIRE(headless.composite.size() == 2);
+  CHECK(!validate(headless.composite));
+  const counted counts[] = {
+      {R"({"model_type":"seed_oss","head_dim":null,"hidden_size":512,"intermediate_size":1024,"num_attention_heads":32,"num_hidden_layers":4,"vocab_size":1000})",
+       9'944'576},
+      {R"({"model_type":"bart","encoder_layers":2,"decoder_layers":2,"encoder_ffn_dim":64,"decoder_ffn_dim":64,"encoder_attention_heads":4,"decoder_attention_heads":4,"d_model":64,"vocab_size":99})",
+       272'320},
+      {R"({"model_type":"pegasus","encoder_layers":2,"decoder_layers":2,"encoder_ffn_dim":64,"decoder_ffn_dim":64,"encoder_attention_heads":4,"decoder_attention_heads":4,"d_model":64,"vocab_size":99})",
+       272'064},
+      {R"({"model_type":"dots1","hidden_size":512,"intermediate_size":1024,"num_attention_heads":32,"num_hidden_layers":4,"vocab_size":1000,"n_routed_experts":16,"n_shared_experts":1,"moe_intermediate_size":128,"num_experts_per_tok":2})",
+       18'625'216},
+  };
+  for (const counted& one : counts) CHECK_MESSAGE(total(one.config) == one.parameters, one.config);
+  // Checkpoints of mT5 have a head of their own, which transformers keeps where the file ties none.
+  CHECK(total(mt5 + R"(,"tie_word_embeddings":false})") == total(mt5 + "}") + 64 * 1000);
+}
+
+// The defaults of the configuration classes of transformers 5.23.
+TEST_CASE("dropouts that a file leaves out are those of its class") {
+  const std::string sizes =
+      R"("hidden_size":64,"intermediate_size":64,"num_attention_heads":4,"num_hidden_layers":2,)"
+      R"("vocab_size":99,"max_position_embeddings":64,"n_layer":2,"n_embd":64,"n_head":4,)"
+      R"("n_positions":64,"d_model":64,"d_ff":64,"num_layers":2,"num_heads":4,"d_kv":16,)"
+      R"("encoder_layers":2,"decoder_layers":2,"encoder_ffn_dim":64,"decoder_ffn_dim":64,)"
+      R"("encoder_attention_heads":4,"decoder_attention_heads":4,"n_layers":2,"dim":64,)"
+      R"("hidden_dim":64,"n_heads":4,"ffn_dim":64})";
+  const auto read = [&](const std::string& type, const std::string& more = "") {
+    const auto config =
+        read_hugging_face_config(R"({"model_type":")" + type + "\"," + more + sizes);
+    CHECK(config.reason == "");
+    return config.dropouts;
+  };
+  struct case_of {
+    const char* type;
+    double hidden, attention;
+  };
+  for (const case_of& one : {case_of{"bert", 0.1, 0.1},
+                             {"gpt2", 0.1, 0.1},
+                             {"t5", 0.1, 0.1},
+                             {"distilbert", 0.1, 0.1},
+                             {"bart", 0.1, 0},
+                             {"opt", 0.1, 0},
+                             {"plbart", 0.1, 0.1},
+                             {"seed_oss", 0.1, 0.1},
+                             {"llama", 0, 0},
+                             {"bloom", 0, 0},
+                             {"albert", 0, 0}}) {
+    CAPTURE(one.type);
+    const gpuplan::layer_dropouts drops = read(one.type);
+    CHECK(drops.hidden == one.hidden);
+    CHECK(*drops.attention == one.attention);
+  }
+  CHECK(read("bert", R"("hidden_dropout_prob":0,)").hidden == 0);
+  CHECK(*read("bert", R"("hidden_dropout_prob":0,)").attention == 0.1);
+  CHECK(*read("bart").activation == 0);
+  CHECK(*read("albert", R"("architectures":["AlbertForSequenceClassification"],)").classifier ==
+        0.1);
+  CHECK(*read("distilbert", R"("architectures":["DistilBertForSequenceClassification"],)")
+             .classifier == 0.2);
+  // Hidden dropout is not that of attention, whose own default is none.
+  CHECK(*read("bloom", R"("hidden_dropout":0.1,)").attention == 0);
 }
 
 TEST_CASE("a class that is not the whole model is refused by its name") {
@@ -352,8 +464,9 @@ TEST_CASE("dimensions whose product 64 bits do not hold are refused by a field o
       {R"({"model_type":"smolvlm","text_config":{)" + text +
            R"(},"vision_config":{"image_size":3,"patch_size":1,)" + tower + "}}",
        "scale_factor must be a divisor of the patches of a side, not absent"},
-      {R"({"model_type":"pi0","max_state_dim":1099511627776,"vlm_config":{"text_config":{)" + text +
-           R"(},"vision_config":{)" + tower + R"(}},"dit_config":{)" + text + "}}",
+      {R"({"model_type":"pi0","max_state_dim":1099511627776,"vlm_config":{"projection_dim":64,)"
+       R"("text_config":{)" +
+           text + R"(},"vision_config":{)" + tower + R"(}},"dit_config":{)" + text + "}}",
        "max_state_dim is 1099511627776"},
       {robot(R"({"layers":2,"hidden":64,"heads":4})", "1099511627776"),
        "state_dim is 1099511627776"},
@@ -509,7 +622,7 @@ TEST_CASE("a configuration of more than 4 MiB is not read") {
 
 TEST_CASE("PaliGemma without a field that its code needs is refused by that field") {
   auto config = nlohmann::json::parse(
-      R"({"model_type":"paligemma","image_token_index":7,)"
+      R"({"model_type":"paligemma","image_token_index":7,"projection_dim":64,)"
       R"("text_config":{"model_type":"gemma","hidden_size":64,"intermediate_size":128,)"
       R"("num_attention_heads":2,"num_hidden_layers":2,"vocab_size":500},)"
       R"("vision_config":{"model_type":"siglip_vision_model","hidden_size":64,"image_size":56,)"

@@ -334,6 +334,7 @@ TEST_CASE("bytes for people have three digits") {
 
 TEST_CASE("layers of several models stand in groups of their part, in the order of the step") {
   const std::string config = R"({"model_type": "paligemma", "image_token_index": 7,
+    "projection_dim": 64,
     "text_config": {"model_type": "gemma", "hidden_size": 64, "intermediate_size": 128,
                     "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 32,
                     "num_hidden_layers": 3, "vocab_size": 500},

@@ -12,6 +12,7 @@
 #include <gpuplan/known.hpp>
 #include <gpuplan/model.hpp>
 #include <gpuplan/result.hpp>
+#include <gpuplan/training_setup/description.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -34,10 +35,7 @@ struct hugging_face_config {
   composite_model composite{};  // of several transformers, of which `shape` is the language model
   std::string model_type{};
   std::string architecture{};               // the class, where the file names one
-  double hidden_dropout = 0;                // as far as the file says them
-  double attention_dropout = 0;             // likewise
-  known<double> activation_dropout{};       // likewise; else the hidden one
-  known<double> classifier_dropout{};       // likewise; else the hidden one
+  layer_dropouts dropouts{};                // of the model's own class
   std::vector<std::string> unknown_keys{};  // left out, whatever they mean
 };
 
@@ -66,6 +64,30 @@ inline void read_classes(config_reader& from, transformer& model) {
   return {};
 }
 
+// What layers drop in training. Embeddings drop as layers do; Phi3Model has no such.
+[[nodiscard]] inline layer_dropouts read_dropouts(config_reader& from,
+                                                  const std::string& model_type,
+                                                  const transformer& model) {
+  layer_dropouts read{.hidden = from.largest(
+                          {model_type == "modernbert" ? "embedding_dropout" : "hidden_dropout_prob",
+                           "hidden_dropout",
+                           "dropout",
+                           "resid_pdrop",
+                           "dropout_rate",
+                           "residual_dropout"})};
+  for (const char* key : {"embd_pdrop", "embedding_dropout"})
+    if (model_type != "phi3" && from.has(key) && (from.largest({key}) > 0) != (read.hidden > 0))
+      from.wrong(key, read.hidden > 0 ? "above 0, as in layers" : "0, as in layers");
+  // T5's classes have one number for all.
+  read.attention = from.largest(
+      {"attention_probs_dropout_prob", "attention_dropout", "attn_pdrop", "dropout_rate"});
+  read.activation = from.largest({"activation_dropout", "mlp_dropout"});
+  read.classifier = classifier_dropout(from, model);
+  if (model_type == "mpt")  // which knows no other
+    read.attention = read.hidden = from.inside("attn_config").largest({"attn_pdrop"});
+  return read;
+}
+
 // What is behind the layers, as the name of the class says; a file that names none has the head
 // of a language model, or none where it is an encoder.
 inline void read_head(config_reader& from, const std::string& model_type, transformer& model) {
@@ -83,6 +105,9 @@ inline void read_head(config_reader& from, const std::string& model_type, transf
     model.head = head_kind::language_model;
     model.head_dense = model.head_norm = true;
     if (model_type != "modernbert") model.lm_head_bias = true;
+    // Not tied, they have two of these biases.
+    if (model_type != "modernbert" && model_type != "distilbert")
+      from.only("tie_word_embeddings", true);
     model.pooler = false;
   } else if (is_encoder && name.ends_with("ForCTC")) {
     model.head = head_kind::classifier;
@@ -188,36 +213,14 @@ inline void read_head(config_reader& from, const std::string& model_type, transf
     if (read.model_type == "modernbert" && shape.head == head_kind::classifier)
       shape.head_dense = shape.head_norm = true;
   }
-  read.hidden_dropout = from.largest({"hidden_dropout_prob",
-                                      "hidden_dropout",
-                                      "dropout",
-                                      "resid_pdrop",
-                                      "dropout_rate",
-                                      "residual_dropout",
-                                      "mlp_dropout"});
-  // Embeddings drop as layers do; Phi3Model has no such.
-  for (const char* key : {"embd_pdrop", "embedding_dropout"})
-    if (read.model_type != "phi3" && from.has(key) &&
-        (from.largest({key}) > 0) != (read.hidden_dropout > 0))
-      from.wrong(key, read.hidden_dropout > 0 ? "above 0, as in layers" : "0, as in layers");
+  read.dropouts = reading::read_dropouts(from, read.model_type, shape);
+  if (of_parts != nullptr)
+    for (const char* part : {"vision_config", "text_config"})
+      read.dropouts.attention =
+          std::max(*read.dropouts.attention, from.inside(part).largest({"attention_dropout"}));
   if (gpuplan::detail::failed(from.why())) return refuse(from.why(), from.reason());
   read.shape = shape;
   read.architecture = from.architecture();
-  read.attention_dropout = read.hidden_dropout;
-  for (const char* key : {"attention_probs_dropout_prob", "attention_dropout", "attn_pdrop"})
-    if (from.has(key)) read.attention_dropout = from.largest({key});
-  if (from.has("activation_dropout"))
-    read.activation_dropout = from.largest({"activation_dropout"});
-  read.classifier_dropout = reading::classifier_dropout(from, shape);
-  if (from.has_inside("attn_config", "attn_pdrop"))  // MPT's, which knows no other
-    read.hidden_dropout = read.attention_dropout =
-        object.at("attn_config").at("attn_pdrop").is_number()
-            ? object.at("attn_config").at("attn_pdrop").get<double>()
-            : 0;
-  for (const char* part : {"vision_config", "text_config"})
-    if (of_parts != nullptr && from.has(part))
-      read.attention_dropout =
-          std::max(read.attention_dropout, from.inside(part).largest({"attention_dropout"}));
   read.unknown_keys = from.keys_not_asked_for();
   return read;
 }

@@ -114,6 +114,21 @@ struct training_setup {
   }
 };
 
+/// With which probabilities the layers of a model drop in training.
+struct layer_dropouts {
+  double hidden = 0;
+  known<double> attention{};   // of the weights of attention; else `hidden`
+  known<double> activation{};  // within an MLP, where a class has one; likewise
+  known<double> classifier{};  // before a classifier; likewise
+};
+
+constexpr void set_dropouts(const layer_dropouts& from, training_setup& to) {
+  to.dropout = from.hidden;
+  to.attention_dropout = from.attention;
+  to.activation_dropout = from.activation;
+  to.classifier_dropout = from.classifier;
+}
+
 /// The tokens of one sequence as the layers see it: an image's own; of an encoder-decoder's decoder
 /// `target_length`, where it is stated.
 [[nodiscard]] constexpr std::int64_t tokens_of_sequence(const training_setup& setup,

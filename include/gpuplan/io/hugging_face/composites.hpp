@@ -41,6 +41,9 @@ inline void read_features(config_reader& from, component& tower, std::int64_t ab
 inline void read_llava(config_reader& from, composite_model& model) {
   component& tower = model.parts[0];
   component& language = model.parts[1];
+  // What its class then has is not CLIP's own.
+  if (!from.has("vision_config"))
+    return from.refuse("vision_config", "config.json has no vision_config");
   read_part(from, "vision_config", "clip_vision_model", tower);
   read_part(from, "text_config", "llama", language);
   read_features(from, tower, -2);
@@ -57,12 +60,16 @@ inline void read_llava(config_reader& from, composite_model& model) {
 inline void read_paligemma(config_reader& from, composite_model& model) {
   component& tower = model.parts[0];
   component& language = model.parts[1];
+  // What its class then has is not Gemma's own.
+  if (!from.has("text_config")) return from.refuse("text_config", "config.json has no text_config");
   read_part(from, "vision_config", "siglip_vision_model", tower);
   read_part(from, "text_config", "gemma", language);
   if (tower.model.attention_pooling)
     from.refuse("vision_config", "vision_use_head must be false for this reader, and not absent");
   language.model.tied_embeddings = from.flag("tie_word_embeddings", true);
-  for (const char* key : {"projection_dim", "hidden_size", "vocab_size"}) from.ignore(key);
+  if (from.integer("projection_dim", 2048) != language.model.hidden_size)
+    from.wrong("projection_dim", "the language model's hidden_size");
+  for (const char* key : {"hidden_size", "vocab_size"}) from.ignore(key);
   const std::int64_t vocabulary = language.model.vocab_size;
   if (from.integer("image_token_index", vocabulary - 1) >= vocabulary)
     from.wrong("image_token_index", "less than the vocabulary for this reader");
@@ -248,6 +255,7 @@ inline void read_pi0(config_reader& from, composite_model& model) {
   model.actions = {.state_dim = from.integer("max_state_dim", 32),
                    .action_dim = from.integer("max_action_dim", 32),
                    .horizon = from.integer("chunk_size", 50)};
+  expert.model.vocab_size = language.vocab_size;  // whatever dit_config says
   expert.sequence_length = model.actions.horizon + 1;
   expert.model.head = head_kind::none;
   model.parts[1].model.head = head_kind::none;

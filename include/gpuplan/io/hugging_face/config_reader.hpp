@@ -63,14 +63,21 @@ inline constexpr std::string_view keys_without_shape =
     "time_step_limit time_step_max time_step_min topk_group topk_method "
     "torch_dtype transformers_version unk_token_id use_cache use_mamba_kernels use_mrope verbose ";
 
+// Keys of what a model has one or more of.
+inline constexpr std::string_view keys_of_one_or_more =
+    " d_kv decoder_ffn_dim embedding_size head_dim kv_lora_rank max_target_positions "
+    "moe_num_experts "
+    "n_routed_experts num_experts num_hidden_groups num_kv_heads num_local_experts q_lora_rank "
+    "word_embed_proj_dim ";
+
 // What a message shows of a file's text.
 [[nodiscard]] inline std::string shortened(const std::string& text) {
   constexpr std::size_t most = 160;
   return text.size() <= most ? text : text.substr(0, most) + "...";
 }
 
-[[nodiscard]] inline bool has_no_shape(const std::string& key) {
-  return keys_without_shape.find(" " + key + " ") != std::string_view::npos;
+[[nodiscard]] inline bool is_one_of(std::string_view keys, const std::string& key) {
+  return keys.find(" " + key + " ") != std::string_view::npos;
 }
 
 // One config.json, which of its keys have been asked for, and the first complaint about them, after
@@ -94,10 +101,11 @@ class config_reader {
   [[nodiscard]] std::int64_t integer(const char* key) {
     if (!has(key)) return refuse(key, std::string("config.json has no ") + key), 0;
     const json& value = object_.at(key);
-    if (value.is_number_unsigned() &&
+    const std::uint64_t least = is_one_of(keys_of_one_or_more, key) ? 1 : 0;
+    if (value.is_number_unsigned() && value.get<std::uint64_t>() >= least &&
         value.get<std::uint64_t>() <= std::uint64_t{gpuplan::detail::most_of_a_dimension})
       return value.get<std::int64_t>();
-    return wrong(key, "a whole number from 0 to 2^40"), 0;
+    return wrong(key, "a whole number from " + std::to_string(least) + " to 2^40"), 0;
   }
   [[nodiscard]] std::int64_t signed_integer(const char* key) {
     if (has(key) && object_.at(key).is_number_integer() && object_.at(key) < 0 &&
@@ -226,7 +234,8 @@ class config_reader {
   [[nodiscard]] std::vector<std::string> keys_not_asked_for() const {
     std::vector<std::string> keys = unknown_within_;
     for (const auto& item : object_.items())
-      if (asked_.count(item.key()) == 0 && !has_no_shape(item.key())) keys.push_back(item.key());
+      if (asked_.count(item.key()) == 0 && !is_one_of(keys_without_shape, item.key()))
+        keys.push_back(item.key());
     return keys;
   }
 
@@ -268,6 +277,7 @@ inline void take_class_defaults(config_reader& from, std::string_view type) {
                                               {"ministral", "num_key_value_heads", 8},
                                               {"ministral3", "num_key_value_heads", 8},
                                               {"cwm", "num_key_value_heads", 8},
+                                              {"dots1", "num_key_value_heads", 32},
                                               {"ernie4_5", "num_key_value_heads", 2},
                                               {"exaone4", "num_key_value_heads", 32},
                                               {"helium", "num_key_value_heads", 20},
@@ -277,6 +287,7 @@ inline void take_class_defaults(config_reader& from, std::string_view type) {
                                               {"qwen2_5_vl_text", "num_key_value_heads", 8},
                                               {"qwen3_vl_text", "num_key_value_heads", 32},
                                               {"ernie4_5", "head_dim", 128},
+                                              {"seed_oss", "head_dim", 128},
                                               {"cohere2", "sliding_window", 4096},
                                               {"cwm", "sliding_window", 8192},
                                               {"exaone4", "sliding_window", 4096},
@@ -306,11 +317,81 @@ inline void take_class_defaults(config_reader& from, std::string_view type) {
                                               {"glm4_moe", "first_k_dense_replace", 1},
                                               {"glm4_moe_lite", "q_lora_rank", 768},
                                               {"glm4_moe_lite", "n_shared_experts", 1},
-                                              {"solar_open", "n_shared_experts", 1}};
+                                              {"solar_open", "n_shared_experts", 1},
+                                              {"bart", "max_position_embeddings", 1024},
+                                              {"blenderbot", "max_position_embeddings", 128},
+                                              {"blenderbot-small", "max_position_embeddings", 512},
+                                              {"m2m_100", "max_position_embeddings", 1024},
+                                              {"marian", "max_position_embeddings", 1024},
+                                              {"mbart", "max_position_embeddings", 1024},
+                                              {"pegasus", "max_position_embeddings", 1024},
+                                              {"plbart", "max_position_embeddings", 1024},
+                                              {"dinov2_with_registers", "patch_size", 16},
+                                              {"idefics3_vision", "hidden_size", 1152},
+                                              {"qwen2_5_vl_vision", "out_hidden_size", 3584},
+                                              {"qwen3_vl_vision", "depth", 27},
+                                              {"qwen3_vl_vision", "hidden_size", 1152},
+                                              {"qwen3_vl_vision", "out_hidden_size", 3584},
+                                              {"smolvlm_vision", "hidden_size", 1152}};
   for (const class_default& one : numbers)
     if (one.model_type == type) from.assume(one.key, one.value);
   if (type == "mt5" || type == "umt5") from.assume("feed_forward_proj", "gated-gelu");
   if (type == "deberta-v2") from.assume("relative_attention", false);
+  struct class_probability {
+    std::string_view model_type;
+    const char* key;
+    double value;
+  };
+  static constexpr class_probability dropouts[] = {{"albert", "classifier_dropout_prob", 0.1},
+                                                   {"bart", "dropout", 0.1},
+                                                   {"blenderbot", "dropout", 0.1},
+                                                   {"blenderbot-small", "dropout", 0.1},
+                                                   {"distilbert", "attention_dropout", 0.1},
+                                                   {"distilbert", "dropout", 0.1},
+                                                   {"distilbert", "qa_dropout", 0.1},
+                                                   {"distilbert", "seq_classif_dropout", 0.2},
+                                                   {"gpt2", "attn_pdrop", 0.1},
+                                                   {"gpt2", "embd_pdrop", 0.1},
+                                                   {"gpt2", "resid_pdrop", 0.1},
+                                                   {"gpt_bigcode", "attn_pdrop", 0.1},
+                                                   {"gpt_bigcode", "embd_pdrop", 0.1},
+                                                   {"gpt_bigcode", "resid_pdrop", 0.1},
+                                                   {"hubert", "activation_dropout", 0.1},
+                                                   {"hubert", "attention_dropout", 0.1},
+                                                   {"hubert", "final_dropout", 0.1},
+                                                   {"hubert", "hidden_dropout", 0.1},
+                                                   {"m2m_100", "attention_dropout", 0.1},
+                                                   {"m2m_100", "dropout", 0.1},
+                                                   {"marian", "dropout", 0.1},
+                                                   {"mbart", "dropout", 0.1},
+                                                   {"modernbert", "classifier_dropout", 0},
+                                                   {"mt5", "dropout_rate", 0.1},
+                                                   {"opt", "dropout", 0.1},
+                                                   {"pegasus", "dropout", 0.1},
+                                                   {"plbart", "attention_dropout", 0.1},
+                                                   {"plbart", "dropout", 0.1},
+                                                   {"seed_oss", "attention_dropout", 0.1},
+                                                   {"seed_oss", "residual_dropout", 0.1},
+                                                   {"t5", "dropout_rate", 0.1},
+                                                   {"umt5", "dropout_rate", 0.1},
+                                                   {"wav2vec2", "activation_dropout", 0.1},
+                                                   {"wav2vec2", "attention_dropout", 0.1},
+                                                   {"wav2vec2", "final_dropout", 0.1},
+                                                   {"wav2vec2", "hidden_dropout", 0.1}};
+  for (const class_probability& one : dropouts)
+    if (one.model_type == type) from.assume(one.key, one.value);
+  for (const char* like_bert : {"bert",
+                                "camembert",
+                                "data2vec-text",
+                                "deberta-v2",
+                                "electra",
+                                "ernie",
+                                "mpnet",
+                                "roberta",
+                                "xlm-roberta"})
+    if (like_bert == type)
+      for (const char* key : {"attention_probs_dropout_prob", "hidden_dropout_prob"})
+        from.assume(key, 0.1);
   if (!from.is_part()) return;  // which says its widths itself
   struct class_shape {
     std::string_view model_type;

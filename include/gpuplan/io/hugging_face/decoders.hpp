@@ -28,7 +28,8 @@ inline void read_falcon(config_reader& from, transformer& model) {
   if (grouped && norms == 1 && (groups == 1 || groups == model.num_attention_heads))
     from.wrong("num_kv_heads",
                "more than 1 and less than num_attention_heads beside one norm for this reader");
-  model.norms_per_layer = !model.parallel_attention ? 2 : grouped ? norms : 1;
+  if (!grouped && norms != 1) from.wrong("num_ln_in_parallel_attn", "1 for this reader");
+  model.norms_per_layer = !model.parallel_attention ? 2 : norms;
 }
 
 inline void read_gpt2(config_reader& from, transformer& model) {
@@ -359,6 +360,8 @@ inline constexpr type_reader decoder_readers[] = {
        model.head_dim = 128;
        read_llama_with_biases(from, model);
        model.attention_out_bias = false;
+       if (model.num_attention_heads * model.head_dim != model.hidden_size)
+         from.wrong("head_dim", "hidden_size / num_attention_heads for this reader");
      }},
     {"hunyuan_v1_dense",
      [](config_reader& from, transformer& model) {
@@ -437,7 +440,6 @@ inline constexpr type_reader decoder_readers[] = {
      }},
     {"seed_oss",
      [](config_reader& from, transformer& model) {
-       model.head_dim = 128;
        read_llama(from, model);
        model.attention_bias = from.flag("attention_bias", true);
        model.attention_out_bias = from.flag("attention_out_bias", false);

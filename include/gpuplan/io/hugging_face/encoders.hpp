@@ -167,6 +167,8 @@ inline void read_t5(config_reader& from, transformer& model) {
     model.hidden_act = activation_function::silu;
   else
     from.wrong("feed_forward_proj", "relu, gated-gelu or gated-silu for this reader");
+  from.only("is_gated_act", model.gated_mlp);
+  // A published file that ties nothing has a head of its own beside it, which transformers keeps.
   model.scale_decoder_outputs =
       from.flag("scale_decoder_outputs", from.flag("tie_word_embeddings", true));
   model.tied_embeddings = from.flag("tie_word_embeddings", true);
@@ -185,11 +187,11 @@ inline void read_bart(config_reader& from, transformer& model, std::int64_t firs
   if (from.integer("decoder_attention_heads") != model.num_attention_heads)
     from.wrong("decoder_attention_heads", "as many as the encoder's for this reader");
   model.vocab_size = from.integer("vocab_size");
-  if (from.has("max_position_embeddings"))
-    model.position_rows = from.integer("max_position_embeddings") + first;
+  model.position_rows = from.integer("max_position_embeddings", 0) + first;
   model.norm_at = norm_position::after_residual;
   model.final_norm = false;
-  model.tied_embeddings = from.flag("tie_word_embeddings", true);
+  model.tied_embeddings = true;
+  from.only("tie_word_embeddings", true);  // else each stack has its own
   for (const char* key : {"encoder_layerdrop", "decoder_layerdrop"})
     if (from.largest({key}) != 0) from.wrong(key, "0 for this reader");
   for (const char* key : {"scale_embedding",
@@ -290,11 +292,7 @@ inline constexpr type_reader encoder_readers[] = {
      }},
     {"modernbert", read_modernbert},
     {"mpnet", read_mpnet},
-    {"mt5",
-     [](config_reader& from, transformer& model) {
-       read_t5(from, model);
-       model.tied_embeddings = true;
-     }},
+    {"mt5", read_t5},
     {"pegasus",
      [](config_reader& from, transformer& model) {
        read_bart(from, model);
@@ -311,7 +309,7 @@ inline constexpr type_reader encoder_readers[] = {
      [](config_reader& from, transformer& model) {
        read_t5(from, model);
        model.relative_attention_in_layers = true;
-       model.tied_embeddings = model.scale_decoder_outputs = true;
+       model.scale_decoder_outputs = true;
      }},
     {"whisper", read_whisper},
     {"xlm-roberta", read_bert},

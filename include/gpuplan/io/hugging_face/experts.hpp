@@ -137,7 +137,14 @@ inline void read_llama4(config_reader& from, transformer& model) {
   model.global_layer_step = from.integer("no_rope_layer_interval", 4);
   model.chunks = {.use_qk_norm = from.flag("use_qk_norm", true),
                   .attn_temperature_tuning = from.flag("attn_temperature_tuning", true)};
-  for (const char* key : {"moe_layers", "no_rope_layers", "layer_types"}) from.ignore(key);
+  const std::vector<json> sparse = from.list("moe_layers");
+  bool is_each =
+      step > 0 && static_cast<std::int64_t>(sparse.size()) == model.num_hidden_layers / step;
+  for (std::size_t i = 0; is_each && i < sparse.size(); ++i)
+    is_each = sparse[i] == step * (static_cast<std::int64_t>(i) + 1) - 1;
+  if (from.has("moe_layers") && !is_each)
+    from.wrong("moe_layers", "each interleave_moe_layer_step-th layer for this reader");
+  for (const char* key : {"no_rope_layers", "layer_types"}) from.ignore(key);
 }
 
 inline constexpr type_reader expert_readers[] = {
@@ -146,6 +153,7 @@ inline constexpr type_reader expert_readers[] = {
        read_deepseek(from, model);
        if (from.text("topk_method") != "group_limited_greedy") model.moe.n_group = 0;
        model.moe.norm_topk_prob = false;  // its class has no code for that
+       from.only("mlp_bias", false);
      }},
     {"deepseek_v3",
      [](config_reader& from, transformer& model) {

@@ -44,6 +44,8 @@ inline void read_vit(config_reader& from, transformer& model) {
   read_patches(from, model, 16);
   model.intermediate_size = from.integer("intermediate_size");
   model.pooler = true;
+  if (from.integer("pooler_output_size", model.hidden_size) != model.hidden_size)
+    from.wrong("pooler_output_size", "hidden_size for this reader");
 }
 
 // The width of an MLP, int(times * hidden_size).

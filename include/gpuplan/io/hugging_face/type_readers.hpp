@@ -60,7 +60,8 @@ inline constexpr std::span<const type_reader> type_readers[] = {decoder_readers,
 // What a layer's MLP applies. A file that says nothing has its class's own. What no enumerator is
 // changes no shape: such a file is read, and the key is among its unknown ones.
 inline void read_activation(config_reader& from, transformer& model) {
-  for (const char* key : {"hidden_act", "activation_function", "hidden_activation", "activation"}) {
+  for (const char* key :
+       {"hidden_act", "activation_function", "hidden_activation", "activation", "dense_act_fn"}) {
     if (!from.has_text(key)) continue;
     model.hidden_act = activation_of(from, key, model.hidden_act);
     return;

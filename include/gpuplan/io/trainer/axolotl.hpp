@@ -125,7 +125,8 @@ inline void read_adapters(settings_reader& from, training_config& to) {
   }
   if (adapter == "qlora" && !(four_bits && *four_bits))
     from.remark_on(kind::missing, "load_in_4bit", "is not true, which adapter qlora needs");
-  hugging_face::doubt_flags(from, {"load_in_8bit", "relora"});
+  hugging_face::doubt_flags(
+      from, {"load_in_8bit", "relora", "gradient_checkpointing_kwargs.use_reentrant"});
 }
 
 inline void read_engine(settings_reader& from, training_config& to) {

@@ -133,7 +133,11 @@ inline void read_arguments(settings_reader& from, training_config& to, read_conf
     from.remark_on(kind::doubtful,
                    "liger_kernel_config",
                    "is passed over; the estimate has all of Liger's functions or none");
-  doubt_flags(from, {"torch_compile", "auto_find_batch_size"});
+  doubt_flags(from,
+              {"torch_compile",
+               "auto_find_batch_size",
+               "activation_checkpointing_kwargs.use_reentrant",
+               "gradient_checkpointing_kwargs.use_reentrant"});
   if (const auto bucket = from.number("ddp_bucket_cap_mb"); bucket && *bucket != 25)
     from.remark_on(kind::doubtful, "ddp_bucket_cap_mb", "is not 25, as the estimate has it");
   say_outdated(from,
