@@ -99,6 +99,7 @@ guides::printed answer_to(const request& asked, const guides::output& as) {
     context.shape = named.shape;
     context.parts = named.parts;
     context.called = named.known_as;
+    context.dropouts = named.dropouts;
   }
   if (made.model.empty()) made.model = "a model of the files' own shape";
   if (asked.gpus != 0) context.gpus = asked.gpus;

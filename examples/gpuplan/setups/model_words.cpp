@@ -210,6 +210,7 @@ void take_config(const std::string& text, const std::string& name, named_model& 
   if (!read.shape) throw bad_request("MODEL " + to.name + ": " + read.reason);
   to.shape = *read.shape;
   to.known_as = read.model_type;
+  to.dropouts = read.dropouts;
   to.remarks.push_back("a config.json of model type " + read.model_type);
   if (read.composite.size() != 0)
     to.parts = std::make_shared<const composite_model>(read.composite);

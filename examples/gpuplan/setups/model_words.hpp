@@ -5,6 +5,7 @@
 #include <gpuplan/catalog/models.hpp>
 #include <gpuplan/known.hpp>
 #include <gpuplan/model.hpp>
+#include <gpuplan/training_setup.hpp>
 
 #include <functional>
 #include <memory>
@@ -39,6 +40,7 @@ struct named_model {
   gpuplan::transformer shape{};  // of parts, that whose tokens are counted
   std::shared_ptr<const gpuplan::composite_model> parts{};  // of a model of several
   gpuplan::catalog::published_model published{};  // empty where it is none of the catalogue's
+  gpuplan::layer_dropouts dropouts{};             // of a config.json, in its class's own code
   std::vector<std::string> remarks{};             // on where the shape comes from
 };
 

@@ -259,7 +259,14 @@ named_setup read_model(const arguments& given) {
   made.setup.model = model.shape;
   made.setup.composite = model.parts.get();
   set_length_and_encodings(given, made.setup);
+  if (given.dropout) made.setup.dropout = *given.dropout;
   choose_framework(given, model, made.setup);
+  // Those of a config.json are of its class's own code; TRL's DPOTrainer has none of them.
+  const auto own = catalog::implementation_of(model.known_as);
+  const bool is_own =
+      own && made.setup.framework.implementation.layers == own->framework.implementation.layers;
+  if (!given.dropout && is_own && made.setup.objective != training_objective::preference)
+    set_dropouts(model.dropouts, made.setup);
   return made;
 }
 
@@ -360,7 +367,10 @@ void add_model_options(CLI::App& app, arguments& to) {
       ->transform(guides::byte_count(0, std::int64_t{1} << 50))
       ->group(group)
       ->type_name("SIZE");
-  app.add_option("--dropout", to.setup.dropout, "Probability (default: 0)")
+  app.add_option_function<double>(
+         "--dropout",
+         [&to](double is) { to.dropout = is; },
+         "Probability (default: as the model's config.json has it, else 0)")
       ->transform(guides::finite_number(0, 1))
       ->group(group)
       ->type_name("");

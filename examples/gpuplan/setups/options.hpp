@@ -35,6 +35,7 @@ struct arguments {
   std::string precision{};  // empty: as `files` have it, else bf16, of adapters bf16-autocast
   gpuplan::training_setup setup{};  // but for the model, the framework and the precision
   gpuplan::batch_plan plan{};
+  gpuplan::known<double> dropout{};  // as the model's config.json has it where nothing says
   bool quantised_weights = false;
   bool liger = false;
   bool cut_cross_entropy = false;

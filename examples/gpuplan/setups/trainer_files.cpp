@@ -69,7 +69,7 @@ void tell_all(const CLI::App& app, const arguments& given) {
   io::training_context context;
   if (given.model.is_given()) {
     const named_model named = configured_model_named(given.model);
-    context = {.shape = named.shape, .called = named.known_as};
+    context = {.shape = named.shape, .called = named.known_as, .dropouts = named.dropouts};
   }
   const io::configured_training made = io::configured(given.files, context);
   for (const io::remark& one : made.remarks) tell(one.key + ": " + one.text);
@@ -131,6 +131,7 @@ void take_files(const io::read_config& files, arguments& to) {
   if (said.sequence_length) to.setup.sequence_length = *said.sequence_length;
   to.setup.parallelism = io::layout_of(said);
   io::set_step(said, to.setup);
+  to.dropout = said.dropout;
   to.never_clips = said.clip_norm && *said.clip_norm <= 0;
   if (said.micro_batch) to.plan.micro_batch = *said.micro_batch;
   if (said.accumulation) to.plan.accumulation = *said.accumulation;

@@ -54,12 +54,13 @@ struct configured_training {
 };
 
 /// What the files do not say and a person may: the model's shape, of several parts the language
-/// model's and all parts, what it is called (a name of the catalogue, or a `model_type`), and how
-/// many GPUs there are.
+/// model's and all parts, what it is called (a name of the catalogue, or a `model_type`), what its
+/// own code drops, and how many GPUs there are.
 struct training_context {
   transformer shape{};
   std::shared_ptr<const composite_model> parts{};
   std::string called{};
+  layer_dropouts dropouts{};
   known<std::int64_t> gpus{};
 };
 
@@ -490,6 +491,7 @@ class training_builder {
 
   void set_step() {
     training_setup& setup = to_.setup;
+    if (framework_of_tool(tool_) == nullptr) set_dropouts(context_.dropouts, setup);
     io::set_step(config_, setup);
     const said_recipe said = recipe_of(config_, setup.trains.what, *setup.framework.engine.is);
     setup.precision = said.is;
