@@ -68,6 +68,7 @@ inline lora any_adapters(random_numbers& random) {
     made.targets.*target = random.below(2) == 0;
   if (random.below(3) == 0) made.targets = all_linear;
   if (made.targets == lora_targets{}) made.targets = query_and_value;
+  if (random.below(2) == 0) made.dropout = 0.01 * static_cast<double>(random.below(101));
   made.magnitudes = random.below(4) == 0;
   made.copy_embedding = random.below(4) == 0;
   made.copy_head = random.below(4) == 0;

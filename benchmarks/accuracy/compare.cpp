@@ -292,6 +292,7 @@ const std::vector<file_kind>& kinds() {
         "dropout",       "lora_rank",       "params",      "trainable_params", "flops_forward",
         "flops_backward"},
        {"experts",
+        "lora_dropout",
         "peak_requested",
         "peak_allocated",
         "peak_reserved",

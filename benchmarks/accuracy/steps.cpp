@@ -241,11 +241,13 @@ std::string read_trained_part(const row& source, described_step& step) {
   gpuplan::training_pass& pass = step.pass;
   const std::string_view part = source.text("trainable");
   const std::string_view peft = source.text("peft");
-  if (peft == "lora") {
+  if (peft == "lora" || peft == "dora") {
     if (part != "all") return "adapters in a part of the model";
     const described_adapters adapters = describe_adapters(
-        peft, source.integer_or("lora_rank", 0), source.text("lora_targets"), step.shape);
+        "lora", source.integer_or("lora_rank", 0), source.text("lora_targets"), step.shape);
     pass.trains = adapters.trains;
+    pass.trains.adapters.dropout = source.number("lora_dropout").value_or(0);
+    pass.trains.adapters.magnitudes = peft == "dora";
     return adapters.why_not;
   }
   if (peft != "none" && !peft.empty())

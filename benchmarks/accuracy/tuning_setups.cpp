@@ -68,7 +68,7 @@ std::string describe_lit_gpt(const row& source, const model_index& models, train
       is_gated ? gpuplan::activation_function::silu : gpuplan::activation_function::gelu_tanh;
   setup.precision = gpuplan::bf16_pure;
   setup.attention = gpuplan::attention_kernel::flash;
-  setup.dropout = 0.05;  // of the adapters, as in all of its configurations
+  setup.trains.adapters.dropout = 0.05;  // as in all of its configurations
   return {};
 }
 

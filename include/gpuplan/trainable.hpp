@@ -92,6 +92,7 @@ struct lora {
   std::int64_t rank = 0;
   number_format weights = number_format::fp32;  // whatever the model's are; PEFT's default
   lora_targets targets = query_and_value;
+  double dropout = 0;       // of what an adapter reads; a table's rows are not dropped
   bool magnitudes = false;  // DoRA: a trained vector of `out` beside each
   lora_bias bias = lora_bias::none;
   bool copy_embedding = false;  // a trained copy of the token table; PEFT's `modules_to_save`

@@ -63,6 +63,7 @@ constexpr failure flaw_of_lengths(const training_setup& setup) {
   };
   for (const failure& why :
        {flaw_of_dropout(fact::dropout, setup.dropout),
+        flaw_of_dropout(fact::adapter_dropout, setup.trains.adapters.dropout),
         flaw_of_dropout(fact::attention_dropout,
                         setup.attention_dropout ? *setup.attention_dropout : 0),
         flaw_of_dropout(fact::activation_dropout,
@@ -278,6 +279,10 @@ constexpr failure flaw_of_adapted_connector(const component& part, const layer_c
                          {fact::grid_height, part.model.image.grid_height},
                          layers,
                          {fact::takes, part.trains.adapters.rank}});
+  if (!(adapters.dropout >= 0 && adapters.dropout <= 1))
+    return failure(
+        errc::out_of_bounds,
+        {{fact::adapter_dropout, adapters.dropout}, {fact::at_least, 0}, {fact::at_most, 1}});
   const bool trains_biases = adapters.bias != lora_bias::none;
   return flaw_if_any({{fact::adapter_magnitudes, adapters.magnitudes},
                       {fact::adapter_base_block, adapters.base.block},

@@ -91,6 +91,12 @@ TEST_CASE("adapters whose base ranks share, in its format and in another") {
     CHECK(exact(all, what) == 17);
 }
 
+TEST_CASE("adapters that drop some of what they read, with magnitudes or without") {
+  const auto all = compare_data({"dropped_adapters.csv"});
+  for (const quantity what : {quantity::peak_requested, quantity::peak_allocated})
+    CHECK(exact(all, what) == 24);
+}
+
 TEST_CASE("the largest micro-batches before PyTorch runs out of memory") {
   CHECK(exact(compare_data({"replayed_batches.csv"}), quantity::max_micro_batch) == 12);
 }

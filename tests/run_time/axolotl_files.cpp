@@ -27,6 +27,7 @@ load_in_4bit: true
 sequence_len: 2048
 sample_packing: true
 lora_r: 32
+lora_dropout: 0.05
 lora_alpha: 16
 lora_target_linear: true
 peft_use_dora: true
@@ -64,9 +65,12 @@ TEST_CASE("a file of axolotl is understood") {
   CHECK(read.remarks.empty());
   const training_config& is = read.config;
   CHECK(is.model == "NousResearch/Llama-3.2-1B");
-  CHECK(says(
-      is.adapters,
-      lora{.rank = 32, .targets = all_linear, .magnitudes = true, .base = double_quantised_base}));
+  CHECK(says(is.adapters,
+             lora{.rank = 32,
+                  .targets = all_linear,
+                  .dropout = 0.05,
+                  .magnitudes = true,
+                  .base = double_quantised_base}));
   CHECK(says(is.sequence_length, std::int64_t{2048}));
   CHECK(says(is.packing, true));
   CHECK(says(is.micro_batch, std::int64_t{2}));

@@ -92,6 +92,11 @@ TEST_CASE("the optimizer and the adapters are those that are asked for") {
   adapters = {.rank = 32, .targets = gpuplan::all_linear, .magnitudes = true};
   const json rows = answer(asked({"--dora", "32", "--lora-targets", "all-linear"}));
   CHECK(at_one(rows, "DoRA 32") == needed(adapted));
+  adapters.dropout = 0.1;
+  CHECK(at_one(answer(asked(
+                   {"--dora", "32", "--lora-targets", "all-linear", "--lora-dropout", "0.1"})),
+               "DoRA 32") == needed(adapted));
+  adapters.dropout = 0;
   adapters.base = gpuplan::double_quantised_base;
   adapters.base.rest_in_fp32 = true;
   CHECK(at_one(rows, "QDoRA 32") == needed(adapted));

@@ -32,7 +32,7 @@ eval_strategy: steps
 eval_steps: 100
 use_peft: true
 lora_r: 32
-lora_dropout: 0.0
+lora_dropout: 0.1
 lora_alpha: 16
 lora_target_modules: [q_proj, k_proj, gate_up_proj]
 lora_modules_to_save: [lm_head]
@@ -87,6 +87,7 @@ TEST_CASE("arguments of TRL are understood") {
   CHECK(says(is.trains, training::adapters));
   lora adapters{.rank = 32,
                 .targets = {.query = true, .key = true, .gate = true, .up = true},
+                .dropout = 0.1,
                 .magnitudes = true,
                 .copy_head = true,
                 .base = double_quantised_base};
@@ -115,6 +116,10 @@ TEST_CASE("documented defaults of transformers and of TRL are filled in") {
   CHECK(says(trl.precision, training_precision::bf16));
   CHECK(says(trl.recompute, recompute_mode::full));
   CHECK(says(trl.sequence_length, std::int64_t{1024}));
+  const auto adapters = read_arguments_text("use_peft: true\n").config.adapters;
+  REQUIRE(adapters);
+  CHECK(adapters->rank == 16);
+  CHECK(adapters->dropout == 0.05);
   CHECK_FALSE(read_arguments_text("deepspeed: ds.json\n").config.precision);
 }
 

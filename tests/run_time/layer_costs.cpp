@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "check.hpp"
 
@@ -229,6 +230,25 @@ TEST_CASE("dropout of an eager layer is an operator more for each mask that it w
     CHECK((each >= 1 - 1e-9 && each <= 3 + 1e-9));
     CHECK(near(with.forward.operators - without.forward.operators, masks));
   });
+}
+
+TEST_CASE("dropout of adapters is an operator each way for what each of them reads") {
+  training_setup setup = setup_of(catalog::llama_3_8b);
+  setup.framework = catalog::hugging_face_llama;
+  setup.trains.what = training::adapters;
+  setup.trains.adapters = {.rank = 8, .targets = {.query = true, .down = true}};
+  const auto cost = [&](double dropout) {
+    setup.trains.adapters.dropout = dropout;
+    return cost_of_layer(setup, flops_alone, 2, layer_kind::dense, false);
+  };
+  const layer_cost without = cost(0);
+  const layer_cost with = cost(0.1);
+  const double read = 2 * static_cast<double>(setup.sequence_length) * (4096 + 14336);
+  for (const auto& [more, less] :
+       {std::pair{with.forward, without.forward}, std::pair{with.backward, without.backward}}) {
+    CHECK(near(more.elements - less.elements, read * (2 + 2 + 1)));
+    CHECK(near(more.operators - less.operators, 2));
+  }
 }
 
 TEST_CASE("a lookup reads a row of each token and writes it, and dropout once more") {

@@ -29,6 +29,7 @@ stage: sft
 do_train: true
 finetuning_type: lora
 lora_rank: 16
+lora_dropout: 0.1
 lora_target: q_proj,v_proj
 additional_target: embed_tokens, lm_head
 use_dora: true
@@ -79,6 +80,7 @@ TEST_CASE("a file of LLaMA-Factory is understood") {
   CHECK(says(is.adapters,
              lora{.rank = 16,
                   .targets = query_and_value,
+                  .dropout = 0.1,
                   .magnitudes = true,
                   .copy_embedding = true,
                   .copy_head = true,

@@ -291,6 +291,8 @@ TEST_CASE("what cannot be done is said in a sentence") {
   fails({"gpt2", "--lora", "4", "--lora-targets", "z"}, "no layers are called z");
   fails({"gpt2", "--micro-batch", "0"}, "--micro-batch");
   fails({"gpt2", "--lora-targets", "q"}, "--lora");
+  fails({"gpt2", "--lora-dropout", "0.1"}, "--lora");
+  fails({"gpt2", "--lora", "4", "--lora-dropout", "2"}, "--lora-dropout");
   fails({"gpt2", "--gpu", "4090,4080"}, "--gpu names 2 devices");
   fails({"gpt2", "--dropout", "2"}, "dropout");
   const outcome o = ran({"gpt2", "--svg", "/nowhere/step.svg"});

@@ -156,6 +156,12 @@ TEST_CASE("models that no code has are refused") {
     return validate(setup).why();
   }();
   STATIC_CHECK(dropout.code == errc::out_of_bounds);
+  CONSTEXPR auto of_adapters = [] {
+    training_setup setup = gpt2;
+    setup.trains.adapters.dropout = -0.5;
+    return validate(setup).why();
+  }();
+  STATIC_CHECK(of_adapters.code == errc::out_of_bounds);
 }
 
 }  // namespace

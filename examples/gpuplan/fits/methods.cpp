@@ -33,6 +33,7 @@ method with_adapters(const training_setup& model, const lora& adapters, bool fou
   training_setup setup = in(model, bf16_under_autocast);
   setup.trains.adapters.targets = adapters.targets;
   setups::train_adapters(setup, adapters.rank, four_bits);
+  setup.trains.adapters.dropout = adapters.dropout;
   setup.trains.adapters.magnitudes = adapters.magnitudes;
   const std::string name =
       setups::in_words(setup.trains.adapters) + " " + std::to_string(adapters.rank);

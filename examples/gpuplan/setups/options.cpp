@@ -407,6 +407,12 @@ void add_adapter_options(CLI::App& app, arguments& to, const char* group) {
       ->allow_extra_args(false)
       ->group(group)
       ->type_name("NAME,...");
+  app.add_option("--lora-dropout",
+                 to.lora_dropout,
+                 "Probability that an adapter drops an element of what it reads (default: 0)")
+      ->transform(guides::finite_number(0, 1))
+      ->group(group)
+      ->type_name("");
 }
 
 void add_trained_options(CLI::App& app, arguments& to) {
@@ -721,6 +727,11 @@ void choose_trained(const arguments& given, training_setup& to) {
   if (given.trained_by.size() > 1)
     throw bad_request(given.trained_by[0] + " and " + given.trained_by[1] +
                       " both say what trains; give one of them");
+  if (given.lora_dropout) {
+    if (to.trains.what != training::adapters)
+      throw bad_request("--lora-dropout: --lora, --qlora or --dora says of which rank");
+    to.trains.adapters.dropout = *given.lora_dropout;
+  }
   const bool has_frozen_parts =
       to.composite != nullptr &&
       std::any_of(to.composite->parts, to.composite->parts + to.composite->size(), [](auto& part) {

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,7 @@ struct arguments {
   bool never_clips = false;   // gradients: options or files say so
   bool has_replicas = false;  // whether `plan.data_parallel` is said
   std::vector<std::string> lora_targets{};
+  std::optional<double> lora_dropout{};   // none: as `files` have it, else 0
   std::vector<std::string> trained_by{};  // the options that say what trains: one at most
   // What --from read, of which the members above hold what no option says otherwise.
   std::vector<std::string> from{};

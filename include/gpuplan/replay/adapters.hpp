@@ -46,6 +46,10 @@ class trained_beside {
     if (!has_adapters() || !given().targets.embedding || given().copy_embedding) return none;
     return add(layer{.in = rows, .out = width, .weight = weight});
   }
+  /// The matrix of the layer at a place is `in x out`.
+  constexpr void stands_upright(int place) {
+    if (place != none) layers_[place].is_upright = true;
+  }
   /// The place of the parameter's trained copy, which is read in its stead.
   constexpr int add_copy(int of) {
     const int place = t_.reserve_parameter(true);
@@ -98,7 +102,7 @@ class trained_beside {
       const value weight = weight_of(one);
       const value product = t_.make({one.out, one.in}, first, {"adapter product"});
       t_.touch_workspace();
-      const tensor norm = norm_of_rows(weight, product).take();
+      const tensor norm = norm_of_rows(by_rows(one, weight), product).take();
       if (norm.format != format) {
         one.moved[2] = norm.storage;
         continue;
@@ -132,7 +136,7 @@ class trained_beside {
     if (by.magnitude == none)
       result = eager::add(t_, result, scaled_matmul(by, x));
     else
-      result = eager::add(t_, result, rescaled(by, x, result));
+      result = add_rescaled(by, x, result);
     return cast(t_, result, format);
   }
   /// Likewise of what a convolution makes of patches.
@@ -141,7 +145,7 @@ class trained_beside {
     const layer& by = layers_[place];
     const element format = result->format;
     const value x = cast(t_, images, t_.format_of(by.down));
-    const value low = convolve(t_, x, by.down, none);
+    const value low = convolve(t_, dropout(t_, x, drops()), by.down, none);
     result = eager::add(t_, result, scale(t_, convolve(t_, low, by.up, none)));
     return cast(t_, result, format);
   }
@@ -185,6 +189,7 @@ class trained_beside {
     int up = none;
     int magnitude = none;
     bool is_quantised = false;
+    bool is_upright = false;         // its matrix is in x out
     int moved[3]{none, none, none};  // on the device, in the format of the layer beside
   };
   struct copied {
@@ -193,6 +198,7 @@ class trained_beside {
   };
 
   [[nodiscard]] constexpr const lora& given() const { return setup_.trains.adapters; }
+  [[nodiscard]] constexpr bool drops() const { return given().dropout > 0; }
   [[nodiscard]] constexpr sizes size_of_down(const layer& of) const {
     if (of.channels != 0) return {given().rank, of.channels, of.side, of.side};
     return {given().rank, of.in};
@@ -245,7 +251,7 @@ class trained_beside {
       if (!t_.autocasts()) more = cast(t_, more, format);
       return eager::add(t_, result, more);
     }
-    result = eager::add(t_, result, rescaled(by, x, result));
+    result = add_rescaled(by, x, result);
     if (t_.autocasts()) return result;
     return cast(t_, result, format);
   }
@@ -254,16 +260,22 @@ class trained_beside {
     return t_.share(t_.parameter(by.weight));
   }
 
-  /// lora_B(lora_A(x)) * scaling
+  /// lora_B(lora_A(dropout(x))) * scaling
   constexpr value scaled_matmul(const layer& by, const tensor& x) {
-    return scale(t_, product(by, x));
+    return scale(t_, product(by, dropout(t_, x, drops())));
   }
-  constexpr value product(const layer& by, const tensor& x) {
+  constexpr value product(const layer& by, argument x) {
     return linear(t_, linear(t_, x, by.down, none), by.up, none);
   }
 
+  constexpr value add_rescaled(const layer& by, const tensor& x, const tensor& result) {
+    const value read = dropout(t_, x, drops());
+    return eager::add(t_, result, rescaled(by, read, result));
+  }
   /// DoRA (Liu et al. 2024, arXiv 2402.09353): the whole matrix keeps the norm of its rows, but for
   /// the trained magnitudes. Its norm is computed from the adapter's product with an identity.
+  /// Where elements of what it reads are dropped, the layer's own product is computed again from
+  /// the rest.
   constexpr value rescaled(const layer& by, const tensor& x, const tensor& result) {
     // What the graph of that product would keep; nothing follows it back.
     value eye, low, both;
@@ -279,12 +291,14 @@ class trained_beside {
     both = cast(t_, both, x.format);
     value weight = weight_of(by);
     weight = cast(t_, weight, x.format);
-    const value norm = norm_of_rows(weight, both);
+    const value norm = norm_of_rows(by_rows(by, weight), both);
     value factor = multiply(t_, t_.parameter(by.magnitude), norm);
     factor = view(t_, factor, {1, by.out});
     const value raised = product(by, x);
     value base;
-    if (by.bias == none)
+    if (drops())
+      base = linear_by(t_, x, matrix_of(by, weight));
+    else if (by.bias == none)
       base = t_.share(result);
     else
       base = subtract(t_, result, t_.parameter(by.bias));
@@ -295,16 +309,26 @@ class trained_beside {
     const auto unrecorded = t_.without_graph();
     return linear(t_, x, weight, none);
   }
+  static constexpr tensor by_rows(const layer& by, tensor weight) {
+    if (by.is_upright) swap_dimensions(weight, 0, 1);
+    return weight;
+  }
+  /// Of an upright matrix PEFT makes a parameter of its own, which trains in vain.
+  constexpr tensor matrix_of(const layer& by, const tensor& weight) {
+    tensor matrix = by_rows(by, weight);
+    if (!by.is_upright || weight.storage != t_.parameters[by.weight].data.storage) return matrix;
+    matrix.is_view = false;
+    t_.require_gradient(matrix);
+    return matrix;
+  }
   /// The norm of each row of weight + scaling * more.
   constexpr value norm_of_rows(const tensor& weight, const tensor& more) {
     const std::int64_t out = more.size[0];
     const std::int64_t in = more.size[1];
     value whole;
     {
-      tensor seen = weight;
-      if (!(seen.size == more.size)) swap_dimensions(seen, 0, 1);
       const value scaled = t_.make_like(more.size, more.format, more);
-      whole = t_.make_like(more.size, weight.format, seen, *scaled);
+      whole = t_.make_like(more.size, weight.format, weight, *scaled);
     }
     value norm = t_.make(sizes{out}, whole->format);
     touch(t_, scratch_of_reduction(t_.device, in, out, whole->stride[1] == 1));

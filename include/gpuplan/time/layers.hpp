@@ -683,13 +683,15 @@ class cost_visitor {
       if (wanted_.any()) cost.backward.elements += tokens * out * batch * cast;
     }
   }
-  // Beside a product its adapter's two, whose result is scaled and added to its own.
+  // Beside a product its adapter's two, whose result is scaled and added to its own. What they read
+  // is dropped by an operator of its own, and its gradient too.
   constexpr void add_adapter(
       const linear_operator& op, double tokens, double in, double out, double batch = 1) {
     if (setup_.trains.what != training::adapters) return;
     const lora& adapters = setup_.trains.adapters;
     if (!is_adapted(adapters, model_, op)) return;
     const double rank = static_cast<double>(adapters.rank);
+    if (adapters.dropout > 0) stream(tokens * batch * in, 1, 2 * element_ + 1, 2 * element_ + 1);
     const gradients_wanted frozen_beside = wanted_;
     wanted_.weights = true;
     multiply(tokens, in, rank, batch, op.from != slot::image, false);

@@ -103,6 +103,7 @@ constexpr failure flaw_of_pipelined_adapters(const training_setup& setup) {
   if (const failure why = flaw_if_any({{fact::num_experts, setup.model.moe.num_experts},
                                        {fact::kv_lora_rank, setup.model.mla.kv_lora_rank},
                                        {fact::adapter_magnitudes, adapters.magnitudes},
+                                       {fact::adapter_dropout, adapters.dropout},
                                        {fact::adapter_base_block, adapters.base.block}},
                                       trains);
       failed(why))

@@ -102,6 +102,7 @@ inline void read_adapters(settings_reader& from, training_config& to) {
   hugging_face::read_targets(from, "lora_target_modules", adapters);
   if (const auto all = from.flag("lora_target_linear"); all && *all) adapters.targets = all_linear;
   hugging_face::read_saved_modules(from, "lora_modules_to_save", adapters);
+  if (const auto share = from.number("lora_dropout")) adapters.dropout = *share;
   if (const auto is = from.flag("peft_use_dora")) adapters.magnitudes = *is;
   // axolotl quantises scales too, unless it is told otherwise.
   if (four_bits && *four_bits)
@@ -115,7 +116,6 @@ inline void read_adapters(settings_reader& from, training_config& to) {
       from.remark_on(kind::doubtful,
                      "peft_layers_to_transform",
                      "leaves layers without adapters; the estimate has them in all");
-    hugging_face::doubt_dropout_of_adapters(from, "lora_dropout", 0);
   } else if (!adapter.empty()) {
     from.remark_on(kind::doubtful,
                    "adapter",
@@ -249,7 +249,7 @@ inline void pass_the_rest_over(settings_reader& from) {
       "multipack_real_batches total_num_tokens gradient_checkpointing_kwargs lr_scheduler_kwargs "
       "lr_groups lr_quadratic_warmup cosine_constant_lr_ratio adam_beta1 adam_beta2 adam_beta3 "
       "adam_epsilon adam_epsilon2 optim_args optim_target_modules embedding_lr "
-      "peft_layers_to_transform lora_dropout embedding_lr_scale loraplus_lr_ratio "
+      "peft_layers_to_transform embedding_lr_scale loraplus_lr_ratio "
       "loraplus_lr_embedding lora_alpha "
       "lora_fan_in_fan_out lora_model_dir lora_on_cpu peft_use_rslora peft_init_lora_weights "
       "peft_autocast_adapter_dtype peft qlora_sharded_model_loading "
@@ -317,6 +317,7 @@ inline void write_adapters(settings_writer& to, const training_config& config) {
     to.put("lora_target_linear", true);
   else
     to.put("lora_target_modules", hugging_face::target_names(is.targets));
+  if (is.dropout > 0) to.put("lora_dropout", is.dropout);
   if (is.magnitudes) to.put("peft_use_dora", true);
   hugging_face::write_saved_modules(to, "lora_modules_to_save", is);
   hugging_face::leave_parts_of_adapters(to, is);

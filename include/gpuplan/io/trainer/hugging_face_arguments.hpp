@@ -64,17 +64,6 @@ inline void doubt_numbers(settings_reader& from, std::initializer_list<const cha
     if (const auto is = from.number(key); is && *is > 0)
       from.remark_on(kind::doubtful, key, "is above 0, which the estimate leaves out");
 }
-/// Adapters that drop some of what they read keep masks of it. `otherwise`: where nothing is said.
-inline void doubt_dropout_of_adapters(settings_reader& from, const char* key, double otherwise) {
-  const auto said = from.number(key);
-  if ((said ? *said : otherwise) > 0)
-    from.remark_on(kind::doubtful,
-                   key,
-                   said ? "is above 0; the estimate leaves out the masks, a byte of each element "
-                          "that an adapter reads"
-                        : "is not there, and above 0 then; the estimate leaves out the masks, a "
-                          "byte of each element that an adapter reads");
-}
 inline void say_outdated(settings_reader& from,
                          std::initializer_list<std::pair<const char*, const char*>> names) {
   for (const auto& [old, now] : names)
@@ -203,10 +192,11 @@ inline void take_defaults(training_config& to, bool is_trl) {
 }
 
 inline void read_adapters(settings_reader& from, training_config& to) {
-  lora adapters{.rank = 16};  // TRL's default
+  lora adapters{.rank = 16, .dropout = 0.05};  // TRL's defaults
   if (const auto rank = from.integer("lora_r")) adapters.rank = *rank;
   read_targets(from, "lora_target_modules", adapters);
   read_saved_modules(from, "lora_modules_to_save", adapters);
+  if (const auto share = from.number("lora_dropout")) adapters.dropout = *share;
   if (const auto is = from.flag("use_dora")) adapters.magnitudes = *is;
   const auto four_bits = from.flag("load_in_4bit");
   const auto nested = from.flag("use_bnb_nested_quant");
@@ -223,10 +213,6 @@ inline void read_adapters(settings_reader& from, training_config& to) {
   const auto is_used = from.flag("use_peft");
   if (is_used) to.trains = *is_used ? training::adapters : training::full;
   if (is_used && *is_used) to.adapters = adapters;
-  if (is_used && *is_used)
-    doubt_dropout_of_adapters(from, "lora_dropout", 0.05);
-  else
-    from.pass_over_words("", "lora_dropout");
   if (!is_used && (from.has("lora_r") || from.has("lora_target_modules")))
     from.remark_on(kind::missing,
                    "use_peft",
@@ -394,6 +380,7 @@ inline void write_adapters(settings_writer& to, const training_config& config) {
   to.put("lora_r", is.rank);
   value::list names = target_names(is.targets);
   to.put("lora_target_modules", std::move(names));
+  to.put("lora_dropout", is.dropout);
   if (is.magnitudes) to.put("use_dora", true);
   write_saved_modules(to, "lora_modules_to_save", is);
   if (is.base.block != 0) to.put("load_in_4bit", true);

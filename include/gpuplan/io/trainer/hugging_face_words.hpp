@@ -379,6 +379,7 @@ inline std::string flaw_of_adapters(const training_config& config) {
   if (!config.adapters) return "";
   const lora& is = *config.adapters;
   if (is.rank < 1) return "adapters.rank is " + std::to_string(is.rank) + "; 1 or more is taken";
+  if (!(is.dropout >= 0 && is.dropout <= 1)) return "adapters.dropout is no number from 0 to 1";
   if (target_names(is.targets).empty())
     return "adapters.targets: not all of them are modules that LLaMA and its like have";
   quantised_base base = is.base;

@@ -97,6 +97,7 @@ inline void write_method(settings_writer& to, const training_config& config) {
     to.put("lora_rank", is.rank);
     to.put("lora_target",
            is.targets == all_linear ? "all" : joined_names(hugging_face::target_names(is.targets)));
+    if (is.dropout > 0) to.put("lora_dropout", is.dropout);
     if (is.magnitudes) to.put("use_dora", true);
     value::list saved;
     if (is.copy_embedding) saved.emplace_back("embed_tokens");

@@ -93,6 +93,7 @@ inline void read_adapters(settings_reader& from, training_config& to, bool is_us
                      "additional_target",
                      "has " + shown(value(name)) + ", which the estimate leaves out");
   }
+  if (const auto share = from.number("lora_dropout")) adapters.dropout = *share;
   if (const auto is = from.flag("use_dora")) adapters.magnitudes = *is;
   const auto twice = from.flag("double_quantization");
   const std::string method = from.text("quantization_method");
@@ -173,10 +174,6 @@ inline void read_method(settings_reader& from, training_config& to) {
   const std::string type = given.empty() ? "lora" : given;
   read_adapters(from, to, type == "lora");
   read_frozen(from, to, type == "freeze");
-  if (type == "lora")
-    hugging_face::doubt_dropout_of_adapters(from, "lora_dropout", 0);
-  else
-    from.pass_over_words("", "lora_dropout");
   if (type == "full")
     to.trains = training::full;
   else if (type == "oft")

@@ -196,6 +196,7 @@ class hugging_face_code : public hugging_face_attention {
     made.weight = made.is_quantised ? quantised.add(out, in) : parameter({in, out}, trains);
     made.bias = parameter(sizes{out}, trains || adapters.trains_bias(kind));
     adapt(made, kind, out, in);
+    if (!made.is_quantised) adapters.stands_upright(made.adapter);
     return made;
   }
   /// torch.addmm(bias, x.view(-1, in), weight).view(...)

@@ -10,8 +10,8 @@
 
 namespace gpuplan::eager {
 
-/// One linear layer for query, key and value, whose adapters are one too; dropout is that of the
-/// adapters. Heads and tables are not shared.
+/// One linear layer for query, key and value, whose adapters are one too. Heads and tables are not
+/// shared.
 class lit_gpt final : public model_code {
  public:
   constexpr lit_gpt(tape& on, const training_setup& of, const batch_plan& with)
@@ -176,7 +176,7 @@ class lit_gpt final : public model_code {
     const held x(given);
     value result = base_of(x, by.base);
     if (by.down == none) return result;
-    value low = eager::linear(t, dropout(t, x, drops), by.down, none);
+    value low = eager::linear(t, dropout(t, x, given_.dropout > 0), by.down, none);
     return add(t, result, scale(t, eager::linear(t, std::move(low), by.up, none)));
   }
 
@@ -201,7 +201,7 @@ class lit_gpt final : public model_code {
   constexpr value query_key_value(const tensor& x, const adapted_module& by) {
     value result = base_of(x, by.base);
     if (by.down == none) return result;
-    const value low = eager::linear(t, dropout(t, x, drops), by.down, none);
+    const value low = eager::linear(t, dropout(t, x, given_.dropout > 0), by.down, none);
     const tensor up = t.parameter(by.up);
     const int by_parts = t.add_node(convolution_backward_, {&*low, &up});
     t.keep(by_parts, low);

@@ -16,6 +16,48 @@ namespace gpuplan::eager {
 
 constexpr value matmul(tape&, value&&, value&&) = delete;  // which runs first?
 
+// torch.nn.functional.linear of what autocast hands to it; `weight` is the parameter of the matrix.
+constexpr value multiplied(tape& t, const tensor& x, const value& w, const value& b, int weight) {
+  const std::int64_t in = x.size[x.size.rank - 1];
+  const std::int64_t out = w->size[0];
+  const std::int64_t rows = x.count() / in;
+  const bool flat = x.size.rank == 2;
+  const bool adds_bias = b->defined();
+  if (adds_bias && !flat && !x.is_contiguous())
+    return add_in_place(t, multiplied(t, x, w, {}, weight), b);
+  value x2, w2;
+  if (adds_bias) {
+    if (!flat) x2 = reshape(t, x, {rows, in});
+    w2 = transpose(t, w, 0, 1);
+  } else {
+    w2 = transpose(t, w, 0, 1);
+    if (!flat) x2 = reshape(t, x, {rows, in});
+  }
+  const tensor& xs = flat ? x : *x2;
+  const int by = adds_bias ? t.add_node(node_kind::addmm, {&*b, &xs, &*w2})
+                           : t.add_node(node_kind::mm, {&xs, &*w2});
+  if (w2->needs_gradient()) t.keep(by, xs);
+  if (xs.needs_gradient()) t.keep(by, w2);
+  if (node* made = t.at(by)) made->parameter = weight;
+  t.note(by, {rows, in, out});
+  const bool stays = !adds_bias && t.stays(true);
+  value result;
+  if (stays && t.is_recomputing()) {
+    result = t.saved_result();
+  } else {
+    result = t.make({rows, out}, wider(x.format, w->format), {"output", weight});
+    t.touch_workspace(adds_bias);
+    t.count_product({rows, in, out}, {&*b, &xs, &*w2, &*result});
+    if (stays) t.save_result(result);
+  }
+  t.result_of(by, result.get());
+  if (flat) return result;
+  sizes wanted = x.size;
+  wanted[wanted.rank - 1] = out;
+  value shaped = view(t, result, wanted);
+  if (!adds_bias) shaped.get().is_view = false;
+  return shaped;
+}
 /// torch.nn.functional.linear: casts of input, weight and bias under autocast, the result, and the
 /// workspace of the product while it runs. Keeps the input for a weight that trains, and the
 /// weight for an input that needs a gradient.
@@ -25,44 +67,14 @@ constexpr value linear(tape& t, argument given, int weight, int bias) {
   if (bias != none) b = lowered_parameter(t, bias);
   const value w = lowered_parameter(t, weight);
   const value x = lowered(t, input);
-  const std::int64_t in = x->size[x->size.rank - 1];
-  const std::int64_t out = w->size[0];
-  const std::int64_t rows = x->count() / in;
-  const bool flat = x->size.rank == 2;
-  if (bias != none && !flat && !x->is_contiguous())
-    return add_in_place(t, linear(t, x, weight, none), b);
-  value x2, w2;
-  if (bias != none) {
-    if (!flat) x2 = reshape(t, x, {rows, in});
-    w2 = transpose(t, w, 0, 1);
-  } else {
-    w2 = transpose(t, w, 0, 1);
-    if (!flat) x2 = reshape(t, x, {rows, in});
-  }
-  const tensor& xs = flat ? *x : *x2;
-  const int by = bias != none ? t.add_node(node_kind::addmm, {&*b, &xs, &*w2})
-                              : t.add_node(node_kind::mm, {&xs, &*w2});
-  if (w2->needs_gradient()) t.keep(by, xs);
-  if (xs.needs_gradient()) t.keep(by, w2);
-  if (node* made = t.at(by)) made->parameter = weight;
-  t.note(by, {rows, in, out});
-  const bool stays = bias == none && t.stays(true);
-  value result;
-  if (stays && t.is_recomputing()) {
-    result = t.saved_result();
-  } else {
-    result = t.make({rows, out}, wider(x->format, w->format), {"output", weight});
-    t.touch_workspace(bias != none);
-    t.count_product({rows, in, out}, {&*b, &xs, &*w2, &*result});
-    if (stays) t.save_result(result);
-  }
-  t.result_of(by, result.get());
-  if (flat) return result;
-  sizes wanted = x->size;
-  wanted[wanted.rank - 1] = out;
-  value shaped = view(t, result, wanted);
-  if (bias == none) shaped.get().is_view = false;
-  return shaped;
+  return multiplied(t, x, w, b, weight);
+}
+/// Likewise, by a matrix that is no parameter.
+constexpr value linear_by(tape& t, argument given, argument given_matrix) {
+  const held input(given), matrix(given_matrix);
+  const value w = lowered(t, matrix);
+  const value x = lowered(t, input);
+  return multiplied(t, x, w, {}, none);
 }
 /// torch.addmm(bias, input, weight): the matrix is (in, out).
 constexpr value addmm(tape& t, argument given, int weight, int bias) {
