@@ -228,6 +228,24 @@ TEST_CASE("setups are as the options say") {
   CHECK(has(pipeline.dump(), "2 micro-batches"));
 }
 
+TEST_CASE("a config.json drops as its class does, in its class's code") {
+  const std::string shape =
+      R"({"model_type": "gpt2", "n_layer": 2, "n_embd": 64, "n_head": 4, "vocab_size": 1000,
+         "n_positions": 128)";
+  const temporary_file silent(shape + "}");
+  const temporary_file none(shape + R"(, "attn_pdrop": 0, "embd_pdrop": 0, "resid_pdrop": 0})");
+  const auto peak = [](const temporary_file& file, const std::vector<std::string>& more) {
+    std::vector<std::string> all{file.name(), "--sequence-length", "128"};
+    all.insert(all.end(), more.begin(), more.end());
+    return bytes_of(value(answer(all), "peak", "all", "total"));
+  };
+  CHECK(peak(silent, {}) > peak(none, {}));
+  CHECK(peak(silent, {}) == peak(none, {"--dropout", "0.1"}));  // GPT2Config has 0.1 for all
+  CHECK(peak(silent, {"--dropout", "0"}) == peak(none, {}));
+  const std::vector<std::string> other{"--framework", "torch-gpt"};
+  CHECK(peak(silent, other) == peak(none, other));
+}
+
 TEST_CASE("all GPUs say how many replicas there are") {
   const std::vector<std::string> shared{"gpt2", "--zero", "3", "--format", "csv"};
   const auto with = [&](std::initializer_list<const char*> more) {
