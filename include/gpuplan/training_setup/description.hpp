@@ -122,6 +122,7 @@ struct layer_dropouts {
   known<double> classifier{};  // before a classifier; likewise
 };
 
+/// A step of `to` drops with the probabilities of `from`, which `validate` holds within [0, 1].
 constexpr void set_dropouts(const layer_dropouts& from, training_setup& to) {
   to.dropout = from.hidden;
   to.attention_dropout = from.attention;
