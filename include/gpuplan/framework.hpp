@@ -229,9 +229,11 @@ struct engine {
 /// kernels are fused, the fields of `framework` say. What is hidden is a share from 0 to 1.
 struct software_costs {
   double matmul_rate = 1;  // of products, over what the device's kernels reach: by library
-  // Bytes of element-wise kernels, over those counted: below 1 where caches hold some of them,
-  // above where kernels are less fused than the fields of `framework` say.
-  double element_traffic = 1;
+  // Of element-wise kernels, likewise: 1 of all software that was timed.
+  double element_rate = 1;
+  // How often tokens of experts are read and written before them, and behind, in the forward pass
+  // and again in the backward: by how much of it is one kernel, or in the exchange.
+  double routed_moves = 2;
   double score_traffic = 1;       // likewise of scores, in eager attention
   duration host_per_operator{};   // the host's time to launch one operator of a layer
   double host_of_backward = 0.4;  // of that, where autograd launches it: without Python
@@ -259,7 +261,7 @@ struct software_costs {
   bool hides_parameters = true;  // behind the forward pass: ZeRO-1's, which stage 3 always does
   double contention = 0;         // s lost for each s of communication that runs beside kernels
   // How far steps lie from what these costs give, as the standard deviation of the logarithm
-  double scatter = 0.2;
+  double scatter = 0.15;
   // Steps of this software were timed; else these are of other code, or nobody's.
   bool timed = false;
 };

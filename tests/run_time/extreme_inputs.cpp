@@ -737,7 +737,7 @@ roofline_time roll_roofline(extremes& from) {
                             &model.efficiency.memory,
                             &model.straggler_slowdown,
                             &setup.framework.costs.contention,
-                            &setup.framework.costs.element_traffic,
+                            &setup.framework.costs.element_rate,
                             &setup.framework.costs.hidden_pipeline_communication,
                             &setup.framework.costs.matmul_rate};
   if (from.one_in(6)) *shares[from.below(std::ssize(shares))] = from.number();

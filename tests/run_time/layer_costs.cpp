@@ -125,7 +125,7 @@ namespace {
 // As Transformer Engine does it; without biases, whose gradients each rank sums.
 void fuse(training_setup& setup) {
   setup.framework = catalog::megatron_transformer_engine;
-  setup.framework.costs.element_traffic = 1;
+  setup.framework.costs.element_rate = 1;
   transformer& model = setup.model;
   model.attention_bias = model.attention_out_bias = model.mlp_bias = model.fused_qkv = false;
   model.moe.router_bias = false;
@@ -309,7 +309,7 @@ TEST_CASE("weights are cast for each micro-batch under autocast, and four-bit on
 
 TEST_CASE("an adapter's result is scaled, and added to its layer's") {
   training_setup setup = setup_of(catalog::llama_3_8b);
-  setup.framework.costs.element_traffic = 1;
+  setup.framework.costs.element_rate = 1;
   setup.trains.what = training::adapters;
   setup.trains.adapters = {.rank = 8, .targets = {.query = true}};
   training_setup more = setup;

@@ -388,7 +388,7 @@ TEST_CASE("bytes of a layer's operators by closed form are those of its events")
     layer_kernels kernels;
     const layer_cost cost =
         cost_of_layer(setup, alike, micro_batch, layer_kind::dense, false, true, &kernels);
-    const double again = setup.framework.costs.element_traffic;
+    const double again = setup.framework.costs.element_rate;
     CAPTURE(round);
     CAPTURE(is_gpt);
     CAPTURE(is_fused);

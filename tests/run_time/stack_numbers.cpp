@@ -44,7 +44,7 @@ roofline_time model_of(const degrees& of) {
                              .between_nodes = 400_GBps},
                       .efficiency = catalog::hopper};
   // A stack's costs that stay as they are, whatever steps say of nanotron's.
-  model.setup.framework.costs = {.element_traffic = 1.42,
+  model.setup.framework.costs = {.element_rate = 0.7,
                                  .host_per_operator = 28_us,
                                  .host_per_collective = 377_us,
                                  .host_per_rank = 346_us,

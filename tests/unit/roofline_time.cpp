@@ -502,7 +502,7 @@ TEST_CASE("a range by stack holds the estimate") {
   STATIC_CHECK(replicated.step(of_512) < around.high());
   STATIC_CHECK(around.low() > 0.8 * replicated.step(of_512));
   CONSTEXPR stack_range known{
-      .matmul_rate = {1, 1}, .element_traffic = {1, 1}, .host = {1, 1}, .contention = {1, 1}};
+      .matmul_rate = {1, 1}, .element_rate = {1, 1}, .host = {1, 1}, .contention = {1, 1}};
   STATIC_CHECK(step_range(replicated, of_512, known).low() == replicated.step(of_512));
   STATIC_CHECK(step_range(replicated, of_512, known).high() == replicated.step(of_512));
 }
@@ -512,15 +512,15 @@ TEST_CASE("each input of a stack alone has a part of its range") {
   CONSTEXPR duration step = replicated.step(of_512);
   STATIC_CHECK(by.all == step_range(replicated, of_512));
   STATIC_CHECK(by.all.contains(by.matmul_rate) && by.matmul_rate.contains(step));
-  STATIC_CHECK(by.all.contains(by.element_traffic) && by.element_traffic.contains(step));
+  STATIC_CHECK(by.all.contains(by.element_rate) && by.element_rate.contains(step));
   STATIC_CHECK(by.all.contains(by.host) && by.host.contains(step));
   STATIC_CHECK(by.all.contains(by.contention) && by.contention.contains(step));
   STATIC_CHECK(by.matmul_rate.high() > step);
-  STATIC_CHECK(by.element_traffic.low() < step);
+  STATIC_CHECK(by.element_rate.low() < step);
   // It hides no exchange behind kernels, so that none contends.
   STATIC_CHECK(by.contention.is_point());
   CONSTEXPR stack_range slower_host{
-      .matmul_rate = {1, 1}, .element_traffic = {1, 1}, .host = {1, 3}, .contention = {1, 1}};
+      .matmul_rate = {1, 1}, .element_rate = {1, 1}, .host = {1, 3}, .contention = {1, 1}};
   STATIC_CHECK(step_range(replicated, of_512, slower_host) ==
                step_ranges_of(replicated, of_512, slower_host).host);
 }
@@ -556,7 +556,7 @@ TEST_CASE("a stack that nobody timed has the range of others' costs") {
   STATIC_CHECK(by.contention.high() > untimed.step(of_512));
   STATIC_CHECK(step_ranges_of(untimed, of_512, {.untimed = {}}).host.is_point());
   constexpr stack_range contends{.matmul_rate = {1, 1},
-                                 .element_traffic = {1, 1},
+                                 .element_rate = {1, 1},
                                  .host = {1, 1},
                                  .untimed = {.contention = 0.5}};
   CONSTEXPR range<duration> contended = step_range(untimed, of_512, contends);

@@ -252,14 +252,12 @@ constexpr bool spans(const range<duration>& found, duration low, duration high) 
 
 TEST_CASE("a stack's range is the step at the ends of its costs") {
   STATIC_CHECK([] {
-    const stack_range stack{.matmul_rate = {0.5, 2},
-                            .element_traffic = {0.25, 4},
-                            .host = {0, 3},
-                            .contention = {0, 5}};
+    const stack_range stack{
+        .matmul_rate = {0.5, 2}, .element_rate = {0.25, 4}, .host = {0, 3}, .contention = {0, 5}};
     roofline_time model = timed_on(catalog::megatron_core, catalog::hopper);
     software_costs& own = model.setup.framework.costs;
     own = {.matmul_rate = 0.9,
-           .element_traffic = 1.2,
+           .element_rate = 1.2,
            .host_per_operator = 400_us,
            .host_per_step = 10_ms,
            .contention = 0.1,
@@ -273,10 +271,10 @@ TEST_CASE("a stack's range is the step at the ends of its costs") {
     const bool is_of_matmuls = spans(found.matmul_rate,
                                      with([](software_costs& costs) { costs.matmul_rate = 1.8; }),
                                      with([](software_costs& costs) { costs.matmul_rate = 0.45; }));
-    const bool is_of_traffic =
-        spans(found.element_traffic,
-              with([](software_costs& costs) { costs.element_traffic = 0.3; }),
-              with([](software_costs& costs) { costs.element_traffic = 4.8; }));
+    const bool is_of_elements =
+        spans(found.element_rate,
+              with([](software_costs& costs) { costs.element_rate = 4.8; }),
+              with([](software_costs& costs) { costs.element_rate = 0.3; }));
     const bool is_of_host = spans(found.host,
                                   with([](software_costs& costs) {
                                     costs.host_per_operator = 0_us;
@@ -293,27 +291,27 @@ TEST_CASE("a stack's range is the step at the ends of its costs") {
     const bool is_of_all = spans(found.all,
                                  step_with(model,
                                            {.matmul_rate = 1.8,
-                                            .element_traffic = 0.3,
+                                            .element_rate = 4.8,
                                             .host_per_operator = 0_us,
                                             .host_per_step = 0_us,
                                             .contention = 0,
                                             .timed = true}),
                                  step_with(model,
                                            {.matmul_rate = 0.45,
-                                            .element_traffic = 4.8,
+                                            .element_rate = 0.3,
                                             .host_per_operator = 1200_us,
                                             .host_per_step = 30_ms,
                                             .contention = 0.5,
                                             .timed = true}));
-    return is_of_matmuls && is_of_traffic && is_of_host && is_of_contention && is_of_all;
+    return is_of_matmuls && is_of_elements && is_of_host && is_of_contention && is_of_all;
   }());
-  // By itself, the host takes half to twice as long, kernels move 0.75 to 1.5 times as much, and
-  // communication contends with them not at all, or twice as much.
+  // By itself, the host takes half to twice as long, kernels move their bytes 0.67 to 1.33 times as
+  // fast, and communication contends with them not at all, or twice as much.
   STATIC_CHECK([] {
     roofline_time model = timed_on(catalog::megatron_core, catalog::hopper);
     software_costs& own = model.setup.framework.costs;
     own = {.matmul_rate = 1,
-           .element_traffic = 1,
+           .element_rate = 1,
            .host_per_operator = 400_us,
            .host_per_step = 10_ms,
            .contention = 0.2,
@@ -337,9 +335,9 @@ TEST_CASE("a stack's range is the step at the ends of its costs") {
            spans(found.contention,
                  number(&software_costs::contention, 0),
                  number(&software_costs::contention, 0.4)) &&
-           spans(found.element_traffic,
-                 number(&software_costs::element_traffic, 0.75),
-                 number(&software_costs::element_traffic, 1.5)) &&
+           spans(found.element_rate,
+                 number(&software_costs::element_rate, 1.33),
+                 number(&software_costs::element_rate, 0.67)) &&
            spans(found.matmul_rate,
                  number(&software_costs::matmul_rate, 1.06),
                  number(&software_costs::matmul_rate, 0.94));
@@ -367,19 +365,17 @@ TEST_CASE("a stack's range is the step at the ends of its costs") {
   STATIC_CHECK([] {
     roofline_time model = timed_on(catalog::megatron_core, catalog::hopper);
     model.setup.framework.costs = {};
-    const auto with_traffic = [&](double times) {
+    const auto with_rate = [&](double times) {
       software_costs costs{};
-      costs.element_traffic *= times;
+      costs.element_rate *= times;
       return step_with(model, costs);
     };
     stack_range much{};
-    much.untimed.element_traffic = 4 * software_costs{}.element_traffic;
-    return spans(step_ranges_of(model, {1, 4, 2}).element_traffic,
-                 with_traffic(0.75),
-                 with_traffic(1.5)) &&
-           spans(step_ranges_of(model, {1, 4, 2}, much).element_traffic,
-                 with_traffic(0.75),
-                 with_traffic(4));
+    much.untimed.element_rate = 0.25 * software_costs{}.element_rate;
+    return spans(step_ranges_of(model, {1, 4, 2}).element_rate, with_rate(1.33), with_rate(0.67)) &&
+           spans(step_ranges_of(model, {1, 4, 2}, much).element_rate,
+                 with_rate(1.33),
+                 with_rate(0.25));
   }());
 }
 

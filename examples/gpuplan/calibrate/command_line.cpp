@@ -61,7 +61,7 @@ struct number_in_words {
 };
 constexpr number_in_words all_numbers[] = {
     {stack_number::matmul_rate, "products' rate, of what the device's kernels reach"},
-    {stack_number::element_traffic, "element-wise kernels' bytes, of those counted"},
+    {stack_number::element_rate, "element-wise kernels' rate, likewise"},
     {stack_number::host_per_operator, "host: an operator"},
     {stack_number::host_per_collective, "host: a collective"},
     {stack_number::host_per_rank, "hosts waiting for each other, per rank"},

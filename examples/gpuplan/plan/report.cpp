@@ -69,8 +69,8 @@ constexpr stack_input stack_inputs[] = {
      &stack_range::matmul_rate},
     {"elements",
      "element-wise kernels: fused, or not",
-     &step_ranges::element_traffic,
-     &stack_range::element_traffic},
+     &step_ranges::element_rate,
+     &stack_range::element_rate},
     {"host", "host: launches, interpreter", &step_ranges::host, &stack_range::host},
     {"contention",
      "contention of exchanges with kernels",
@@ -93,7 +93,7 @@ stack_range left_open(const stack_estimate& found) {
     return range<double>{1 / off, off};
   };
   return {.matmul_rate = around({stack_number::matmul_rate}),
-          .element_traffic = around({stack_number::element_traffic}),
+          .element_rate = around({stack_number::element_rate}),
           .host = around({stack_number::host_per_operator, stack_number::host_per_step}),
           .contention = 1.0,
           .untimed_matmuls = device_efficiency{}.products};
@@ -382,9 +382,9 @@ io::table stacks_of(const named_plan& plan) {
       times = "up to " + io::decimal(in(stack.untimed.host_per_operator, 1_us), 0) + " us each";
     if (!is_timed(by) && input.step == &step_ranges::contention)
       times = "up to " + io::decimal(stack.untimed.contention, -1);
-    if (!is_timed(by) && input.step == &step_ranges::element_traffic)
+    if (!is_timed(by) && input.step == &step_ranges::element_rate)
       times =
-          cell{range<double>{factor.low(), std::max(factor.high(), stack.untimed.element_traffic)}};
+          cell{range<double>{std::min(factor.low(), stack.untimed.element_rate), factor.high()}};
     table.rows.push_back({input.in_words, times, cell_of_range(step)});
   }
   table.rows.push_back({"all of it", cell(), cell_of_range(plan.is.by_stack.all)});

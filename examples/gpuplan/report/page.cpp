@@ -238,9 +238,9 @@ io::table assumptions_table(const findings& of) {
     add("the host's work of a step",
         microseconds(costs.host_per_step),
         told(stack_number::host_per_step, of_code));
-    add("bytes of other kernels, over those counted",
-        rounded(costs.element_traffic),
-        told(stack_number::element_traffic, of_code));
+    add("rate of other kernels, over what the device's reach",
+        rounded(costs.element_rate),
+        told(stack_number::element_rate, of_code));
   }
   add("lost for each second of communication beside kernels",
       rounded(costs.contention) + " s",

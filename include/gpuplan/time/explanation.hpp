@@ -186,6 +186,10 @@ class improved_composer : public step_composer {
         on_.functions *= times;  // which arithmetic bounds
         on_.sums *= times;
         on_.softmaxes *= times;
+        on_.norms *= times;
+        on_.rms_norms *= times;
+        on_.norm_gradients *= times;
+        on_.reorders *= times;
         break;
       case time_resource::kernel_floor:
         on_.floor /= times;

@@ -24,6 +24,10 @@ struct kernel_rates {
   double functions = 1;
   double sums = 1;
   double softmaxes = 1;
+  double norms = 1;
+  double rms_norms = 1;
+  double norm_gradients = 1;
+  double reorders = 1;
   bool in_waves = true;  // tiles come in whole waves over the SMs,
   double reuse = 1;      // and keep these so many times as busy as those of an A100
   double sms = 1;

@@ -207,6 +207,7 @@ class cost_visitor {
         memory_(static_cast<double>(tokens_of_sequence(the_setup, false))),
         element_(detail::is_half(the_setup.precision.compute) ? 2 : 4),
         gradient_(gradient_traffic(the_setup, element_)),
+        is_compiled_(the_setup.framework.implementation.compiles_layers),
         is_eager_(runs_operators_one_by_one(the_setup)),
         casts_weights_(casts_operands(the_setup) && element_ == 2),
         casts_(is_eager_ && casts_weights_),
@@ -272,7 +273,8 @@ class cost_visitor {
     const double sent =
         routed_tokens() * static_cast<double>(latent != 0 ? latent : model_.hidden_size);
     const launch_counts before = launches();
-    stream(sent, 4, 4 * element_, 4 * element_);
+    const double moved = setup_.framework.costs.routed_moves * 2 * element_;
+    stream(sent, 4, moved, moved);
     note_launches_of_experts(before);
     if (setup_.parallelism.expert_parallel == 1) return;
     cost.forward.routings += 2;
@@ -395,10 +397,11 @@ class cost_visitor {
     const bool rotates = model_.position_rows == 0 && model_.relative_attention_buckets == 0 && own;
     const bool fused = fuses_elements(setup_.framework);
     if (rotates)
-      stream(values / element_ * (heads_here() + groups_here()),
-             fused ? 2 : 8,
-             (fused ? 2 : 8) * element_,
-             (fused ? 2 : 8) * element_);
+      stream(
+          values / element_ * (heads_here() + groups_here()) * (fused ? slower(on_.reorders) : 1),
+          fused ? 2 : 8,
+          (fused ? 2 : 8) * element_,
+          (fused ? 2 : 8) * element_);
     if (model_.attention_gate && own)
       stream(values / element_ * heads_here(), fused ? 1 : 2, 3 * element_, 5 * element_);
     if (setup_.framework.implementation.grouped_heads == grouped_heads_kind::repeated &&
@@ -487,7 +490,8 @@ class cost_visitor {
   double sequence_;
   double memory_;  // tokens of a sequence that a decoder reads of its encoder
   double element_;
-  double gradient_;     // bytes that a product for a weight's gradient writes, and reads to add to
+  double gradient_;  // bytes that a product for a weight's gradient writes, and reads to add to
+  bool is_compiled_;
   bool is_eager_;       // each operator of PyTorch is a kernel
   bool casts_weights_;  // torch.autocast: linear layers cast their weights for each micro-batch,
   bool casts_;          // and what they read, by kernels of their own
@@ -529,7 +533,7 @@ class cost_visitor {
   // An operator of the backward pass alone.
   constexpr void add_gradients(double elements, double traffic) {
     if (!wanted_.any()) return;
-    cost.backward.elements += elements * traffic * setup_.framework.costs.element_traffic;
+    cost.backward.elements += elements * traffic / setup_.framework.costs.element_rate;
     cost.backward.operators += 1;
   }
   // Gradients of several linear layers that read the same are added; under torch.autocast, operands
@@ -585,9 +589,13 @@ class cost_visitor {
     if (kernels != nullptr) kernels->again = kernels->forward;
   }
 
+  // By how much a kernel is slower than one that only moves its bytes. Of those that a compiler
+  // writes nothing was measured.
+  constexpr double slower(double times) const { return is_compiled_ ? 1 : larger_of(1, times); }
+
   // So many elements, each with so many bytes read and written.
   constexpr void stream(double elements, double operators, double forward, double backward) {
-    const double traffic = elements * setup_.framework.costs.element_traffic;
+    const double traffic = elements / setup_.framework.costs.element_rate;
     cost.forward.elements += traffic * forward;
     cost.forward.operators += operators;
     if (!wanted_.any()) return;
@@ -601,13 +609,16 @@ class cost_visitor {
     if (is_eager)  // cast, square, mean, root, product, cast, product with the weight
       stream(elements, 7, 4 * element_ + 24, 8 * element_ + 48);
     else
-      stream(elements, 1, 2 * residual_, 3 * residual_);
+      stream(elements,
+             1,
+             slower(model_.norm == norm_kind::rms_norm ? on_.rms_norms : on_.norms) * 2 * residual_,
+             slower(on_.norm_gradients) * 3 * residual_);
   }
   constexpr void add_activation(double elements) {
     const bool fused =
         fuses_elements(setup_.framework) || setup_.framework.implementation.fuses_bias_activation;
     if (model_.gated_mlp)
-      stream(elements,
+      stream(elements * (fused ? slower(on_.functions) : 1),
              fused ? 1 : 2,
              (fused ? 3 : 5) * element_,
              (fused       ? 5
@@ -615,8 +626,7 @@ class cost_visitor {
                           : 12) *
                  element_);
     else
-      stream(
-          elements * (is_eager_ ? larger_of(1, on_.functions) : 1), 1, 2 * element_, 3 * element_);
+      stream(elements * slower(on_.functions), 1, 2 * element_, 3 * element_);
   }
   // The loss of logits: a fused one writes the gradient over them.
   constexpr void add_loss(double tokens, double classes) {
@@ -625,7 +635,7 @@ class cost_visitor {
     const double elements = tokens * classes;
     const bool fused = layers.fuses_loss || layers.compiles_loss || layers.liger_kernels;
     if (fused)
-      stream(elements, 2, 2 * element_, element_);
+      stream(elements * slower(on_.softmaxes), 2, 2 * element_, element_);
     else
       stream(elements, 6, element_ + 4 + 4 + 8, 8 + 4 + element_);
   }
@@ -747,6 +757,18 @@ class cost_visitor {
         return false;
     }
   }
+  // Products of many matrices at once do not add biases. Megatron-Core weighs each expert's bias by
+  // its tokens' shares and adds it, in fp32 and one expert after the other, before it puts the
+  // results beside each other (`_apply_bias` of its grouped experts); the first one is added
+  // by Transformer Engine's products.
+  constexpr void add_expert_bias(const linear_operator& op, double elements) {
+    if (!setup_.framework.layers().is_pipelined)
+      stream(elements, 1, 2 * element_, element_);
+    else if (op.kind == operator_kind::expert_down)
+      stream(elements, 4, 5 * 4 + 2 * element_ + 4, 7 * 4 + 2 * element_ + 4);
+    else
+      stream(elements, 0, 0, element_);
+  }
   // Each rank has its experts' tokens of all ranks, as many as it sends where they are balanced.
   constexpr void expert(const linear_operator& op) {
     const double ranks = static_cast<double>(setup_.parallelism.expert_parallel);
@@ -766,8 +788,7 @@ class cost_visitor {
     add_adapter(op, tokens, in, out, experts);
     make_whole(op, in * out * experts);
     multiply(tokens, in, out, experts, true, true);
-    // Products of many matrices at once do not add biases.
-    if (op.bias) stream(tokens * experts * out, 1, 2 * element_, element_);
+    if (op.bias) add_expert_bias(op, tokens * experts * out);
     if (narrows && ranks == 1) sublayer_is_divided_ = ways_ > 1;
   }
   // Scores lie in memory: softmax and dropout go over them.

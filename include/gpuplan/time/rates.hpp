@@ -142,6 +142,10 @@ struct micro_batch_time {
   rates.functions = reached.functions * bytes_per_clock;
   rates.sums = reached.sums * bytes_per_clock;
   rates.softmaxes = reached.softmaxes * bytes_per_clock;
+  rates.norms = reached.norms * bytes_per_clock;
+  rates.rms_norms = reached.rms_norms * bytes_per_clock;
+  rates.norm_gradients = reached.norm_gradients * bytes_per_clock;
+  rates.reorders = reached.reorders * bytes_per_clock;
   rates.sms = gpu.sm_count;
   const auto kernel = launch_latency(gpu, launch_cost::kernel);
   rates.floor = (kernel ? kernel->value : reached.kernel_floor).value();

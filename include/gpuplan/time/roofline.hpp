@@ -122,8 +122,8 @@ constexpr failure flaw_of_software(const framework& software) {
         named_number{costs.hidden_pipeline_communication, fact::hidden_pipeline_communication}})
     if (const failure why = check_between(share.value, 0, 1, share.name); failed(why)) return why;
   for (const named_number& cost :
-       {named_number{costs.element_traffic, fact::element_traffic},
-        named_number{costs.score_traffic, fact::score_traffic},
+       {named_number{costs.score_traffic, fact::score_traffic},
+        named_number{costs.routed_moves, fact::routed_moves},
         named_number{costs.host_per_operator.value(), fact::host_per_operator},
         named_number{costs.host_of_backward, fact::host_of_backward},
         named_number{costs.host_per_step.value(), fact::host_per_step},
@@ -164,7 +164,11 @@ constexpr failure flaw_of_rates(const roofline_time& model) {
   for (const named_number& times : {named_number{floor, fact::kernel_floor},
                                     named_number{reached.functions, fact::functions},
                                     named_number{reached.sums, fact::sums},
-                                    named_number{reached.softmaxes, fact::softmaxes}})
+                                    named_number{reached.softmaxes, fact::softmaxes},
+                                    named_number{reached.norms, fact::norms},
+                                    named_number{reached.rms_norms, fact::rms_norms},
+                                    named_number{reached.norm_gradients, fact::norm_gradients},
+                                    named_number{reached.reorders, fact::reorders}})
     if (const failure why = check_between(times.value, 0, most_times, times.name); failed(why))
       return why;
   if (!is_finite(reached.board_power.value()))
@@ -180,7 +184,8 @@ constexpr failure flaw_of_rates(const roofline_time& model) {
         named_number{reached.attention_forward, fact::attention_forward},
         named_number{reached.attention_backward, fact::attention_backward},
         named_number{reached.memory, fact::memory},
-        named_number{model.setup.framework.costs.matmul_rate, fact::matmul_rate}})
+        named_number{model.setup.framework.costs.matmul_rate, fact::matmul_rate},
+        named_number{model.setup.framework.costs.element_rate, fact::element_rate}})
     if (const failure why = flaw_of_share(share); failed(why)) return why;
   const kernel_rates rates = kernel_rates_of(model.setup, gpu, reached);
   for (const named_number& rate : {named_number{rates.linear, fact::rate_of_matmuls},

@@ -24,7 +24,7 @@ namespace gpuplan {
 /// A number of a cluster or of its software that no data sheet states.
 enum class stack_number {
   matmul_rate,           // of products, over what the device's kernels reach
-  element_traffic,       // of element-wise kernels, over the bytes that are counted
+  element_rate,          // of element-wise kernels, likewise
   host_per_operator,     // s
   host_per_collective,   // s
   host_per_rank,         // s
@@ -53,7 +53,7 @@ struct prior_of_number {
 };
 inline constexpr prior_of_number priors_of_numbers[stack_number_count] = {
     {stack_number::matmul_rate, "matmul_rate", "", 0.2, 1.5, 1, 0.03, 0.12},
-    {stack_number::element_traffic, "element_traffic", "", 0.2, 8, 1, 0.1, 0.35},
+    {stack_number::element_rate, "element_rate", "", 0.2, 2, 1, 0.05, 0.15},
     {stack_number::host_per_operator, "host_per_operator", "s", 1e-6, 1e-3, 3e-5, 0.25, 0.6},
     {stack_number::host_per_collective, "host_per_collective", "s", 1e-7, 5e-3, 2e-5, 0.3, 1},
     {stack_number::host_per_rank, "host_per_rank", "s", 1e-8, 1e-2, 2e-6, 0.3, 1.5},
@@ -90,8 +90,8 @@ constexpr double number_in(const roofline_time& model, stack_number which) {
   switch (which) {
     case stack_number::matmul_rate:
       return costs.matmul_rate;
-    case stack_number::element_traffic:
-      return costs.element_traffic;
+    case stack_number::element_rate:
+      return costs.element_rate;
     case stack_number::host_per_operator:
       return costs.host_per_operator.value();
     case stack_number::host_per_collective:
@@ -126,8 +126,8 @@ constexpr void set_number(roofline_time& model, stack_number which, double value
     case stack_number::matmul_rate:
       costs.matmul_rate = value;
       return;
-    case stack_number::element_traffic:
-      costs.element_traffic = value;
+    case stack_number::element_rate:
+      costs.element_rate = value;
       return;
     case stack_number::host_per_operator:
       costs.host_per_operator = duration::from_value(value);

@@ -16,17 +16,15 @@ namespace gpuplan {
 /// What makes a stack faster or slower, as factors of the framework's own costs. The defaults are
 /// judgement, not fitted: state your own where you know them.
 struct stack_range {
-  range<double> matmul_rate{0.94, 1.06};     // another library, other clocks
-  range<double> element_traffic{0.75, 1.5};  // fused kernels, or not
-  range<double> host{0.5, 2};                // processor, interpreter, graphs of launches
-  range<double> contention{0, 2};            // of communication with kernels
+  range<double> matmul_rate{0.94, 1.06};   // another library, other clocks
+  range<double> element_rate{0.67, 1.33};  // fused kernels, or not
+  range<double> host{0.5, 2};              // processor, interpreter, graphs of launches
+  range<double> contention{0, 2};          // of communication with kernels
   // A framework without costs of its own, of which no step was timed: at most these, by the input
   // that each belongs to. They are the most that was fitted to other code in PyTorch's eager mode
   // (catalog::eager_torch, torchtitan, llm_foundry); {} where you know that there are none.
-  software_costs untimed{.element_traffic = 1.11,
-                         .host_per_operator = 97_us,
-                         .host_per_step = 60_ms,
-                         .contention = 0.51};
+  software_costs untimed{
+      .element_rate = 0.9, .host_per_operator = 97_us, .host_per_step = 60_ms, .contention = 0.51};
   // A device of which no step was timed, so that its share of products is the default: this share,
   // with the rate of products. From the least to the most of the generations that were fitted
   // (catalog/device_efficiencies.hpp).
@@ -38,7 +36,7 @@ struct stack_range {
 struct step_ranges {
   range<duration> all;
   range<duration> matmul_rate;
-  range<duration> element_traffic;
+  range<duration> element_rate;
   range<duration> host;
   range<duration> contention;
 };
@@ -62,8 +60,8 @@ class stack_ends {
     fast_ = slow_ = own;
     fast_.matmul_rate *= stack.matmul_rate.high();
     slow_.matmul_rate *= stack.matmul_rate.low();
-    fast_.element_traffic *= stack.element_traffic.low();
-    slow_.element_traffic *= stack.element_traffic.high();
+    fast_.element_rate *= stack.element_rate.high();
+    slow_.element_rate *= stack.element_rate.low();
     fast_.host_per_operator = stack.host.low() * own.host_per_operator;
     slow_.host_per_operator = stack.host.high() * own.host_per_operator;
     fast_.host_per_step = stack.host.low() * own.host_per_step;
@@ -71,14 +69,14 @@ class stack_ends {
     fast_.contention *= stack.contention.low();
     slow_.contention *= stack.contention.high();
     if (has_own) return;
-    slow_.element_traffic = larger_of(slow_.element_traffic, stack.untimed.element_traffic);
+    slow_.element_rate = smaller_of(slow_.element_rate, stack.untimed.element_rate);
     slow_.host_per_operator = stack.untimed.host_per_operator;
     slow_.host_per_step = stack.untimed.host_per_step;
     slow_.contention = stack.untimed.contention;
   }
 
   struct inputs {
-    bool matmul_rate = false, element_traffic = false, host = false, contention = false;
+    bool matmul_rate = false, element_rate = false, host = false, contention = false;
   };
   constexpr range<duration> range_by(const inputs& vary) const {
     const duration fast = end(vary, fast_, stack_.untimed_matmuls.high());
@@ -101,7 +99,7 @@ class stack_ends {
       costs.matmul_rate = to.matmul_rate;
       if (!is_timed(model.efficiency)) model.efficiency.products = products;
     }
-    if (vary.element_traffic) costs.element_traffic = to.element_traffic;
+    if (vary.element_rate) costs.element_rate = to.element_rate;
     if (vary.host) costs.host_per_operator = to.host_per_operator;
     if (vary.host) costs.host_per_step = to.host_per_step;
     if (vary.contention) costs.contention = to.contention;
@@ -118,7 +116,7 @@ class stack_ends {
                                                    const batch_plan& plan,
                                                    const stack_range& stack = {}) {
   return detail::stack_ends(model, plan, stack)
-      .range_by({.matmul_rate = true, .element_traffic = true, .host = true, .contention = true});
+      .range_by({.matmul_rate = true, .element_rate = true, .host = true, .contention = true});
 }
 
 /// Likewise, with what each input does. Ten steps are estimated.
@@ -128,7 +126,7 @@ class stack_ends {
   const detail::stack_ends ends(model, plan, stack);
   return {.all = step_range(model, plan, stack),
           .matmul_rate = ends.range_by({.matmul_rate = true}),
-          .element_traffic = ends.range_by({.element_traffic = true}),
+          .element_rate = ends.range_by({.element_rate = true}),
           .host = ends.range_by({.host = true}),
           .contention = ends.range_by({.contention = true})};
 }

@@ -68,27 +68,29 @@ inline constexpr layer_class megatron_core{.name = &code_names::megatron_core,
 
 namespace catalog {
 
-/// Megatron-Core's layers, as Megatron-Bridge's published steps have them.
-inline constexpr software_costs megatron_costs{.element_traffic = 4.2,
+/// Megatron-Core's layers, as 23 steps of SimuMax on B200 have them, 2 % off in the mean: tokens
+/// are sorted for experts, and back, by several kernels each way.
+inline constexpr software_costs megatron_costs{.routed_moves = 20,
                                                .host_per_operator = 178_us,
-                                               .host_per_step = 22_ms,
+                                               .host_per_step = 25_ms,
                                                .hides_gradients = false,
                                                .hides_parameters = false,
                                                .scatter = 0.06,
                                                .timed = true};
 
-/// Of code of this kind that nobody timed: one set for 342 published steps of nine sources on A100,
-/// V100, Blackwell and CDNA. In the middle of a source it is 2 to 11 % off, 3 to 18
-/// in the mean.
-inline constexpr software_costs untimed_megatron{.matmul_rate = 0.93,
-                                                 .element_traffic = 2.2,
+/// Of code of this kind that nobody timed: one set for published steps of eleven sources on A100,
+/// V100, H100, Blackwell and CDNA. In the middle of a source it is 2 to 18 % off, 3 to 29 in the
+/// mean.
+inline constexpr software_costs untimed_megatron{.matmul_rate = 0.95,
+                                                 .routed_moves = 7.5,
                                                  .host_per_operator = 140_us,
-                                                 .host_per_collective = 100_us,
-                                                 .host_per_rank = 105_us,
-                                                 .host_per_step = 16_ms,
-                                                 .hidden_tensor_communication = 0.3,
+                                                 .host_per_collective = 108_us,
+                                                 .host_per_rank = 240_us,
+                                                 .host_per_step = 19_ms,
+                                                 .hidden_tensor_communication = 0.15,
                                                  .hides_gradients = false,
-                                                 .hides_parameters = false};
+                                                 .hides_parameters = false,
+                                                 .contention = 0.12};
 
 /// Megatron-Core 0.16 without Transformer Engine and Apex: softmax and its mask as operators of
 /// their own, the activation a function of its own.
@@ -128,12 +130,12 @@ inline constexpr framework megatron_deepspeed{
                        .fuses_bias_activation = true,
                        .compiles_functions = true},
     .engine = engines::megatron_deepspeed,
-    .costs = {.element_traffic = 4,
-              .score_traffic = 1.5,
-              .host_per_operator = 469_us,
+    .costs = {.matmul_rate = 0.92,
+              .score_traffic = 1.65,
+              .host_per_operator = 400_us,
               .hides_gradients = false,
               .hides_parameters = false,
-              .scatter = 0.17,
+              .scatter = 0.13,
               .timed = true}};
 
 /// Megatron-DeepSpeed with ZeRO-3 of 2021: weights are gathered one parameter after the other, and
@@ -155,9 +157,10 @@ inline constexpr framework megatron_lm{.name = "Megatron-LM",
                                                           .fuses_bias_activation = true,
                                                           .compiles_functions = true},
                                        .engine = engines::megatron,
-                                       .costs = {.element_traffic = 0.71,
-                                                 .score_traffic = 1.49,
-                                                 .host_per_operator = 268_us,
+                                       .costs = {.matmul_rate = 1.04,
+                                                 .score_traffic = 1.3,
+                                                 .host_per_operator = 260_us,
+                                                 .hidden_tensor_communication = 0.1,
                                                  .hides_gradients = false,
                                                  .hides_parameters = false,
                                                  .scatter = 0.06,
@@ -168,14 +171,15 @@ inline constexpr framework megatron_lm{.name = "Megatron-LM",
 inline constexpr framework megatron_lm_profiled = [] {
   framework changed = megatron_lm;
   changed.name = "Megatron-LM, profiled";
-  changed.costs.element_traffic = 2.55;
-  changed.costs.score_traffic = 1.36;
+  changed.costs.matmul_rate = 0.98;
+  changed.costs.score_traffic = 2;
   changed.costs.host_per_operator = 169_us;
   changed.costs.host_of_backward = 0.357;
-  changed.costs.host_per_step = 0.73_ms;
+  changed.costs.host_per_step = 1.3_ms;
+  changed.costs.hidden_tensor_communication = 0;
   changed.costs.hidden_pipeline_communication = 1;
   changed.costs.launches_ahead = false;
-  changed.costs.scatter = 0.045;
+  changed.costs.scatter = 0.02;
   return changed;
 }();
 
@@ -193,17 +197,17 @@ inline constexpr framework megatron_zero_3 = [] {
 }();
 
 /// Megatron-Bridge, whose recipes hide exchanges behind kernels, and its releases since 26.06,
-/// which launch more of a step at once.
+/// which launch more of a step at once, and sort tokens for experts as they send them.
 inline constexpr framework megatron_bridge = [] {
   framework changed = megatron_transformer_engine;
   changed.name = "Megatron-Bridge";
   changed.engine.overlaps_reduction = true;
-  changed.costs = {.element_traffic = 4.92,
+  changed.costs = {.routed_moves = 12,
                    .host_per_operator = 264_us,
-                   .host_per_step = 274_ms,
-                   .hidden_tensor_communication = 0.37,
-                   .hidden_expert_communication = 0.83,
-                   .hidden_pipeline_communication = 0.5,
+                   .host_per_step = 300_ms,
+                   .hidden_tensor_communication = 0.08,
+                   .hidden_expert_communication = 0.6,
+                   .hidden_pipeline_communication = 1,
                    .scatter = 0.12,
                    .timed = true};
   return changed;
@@ -212,9 +216,8 @@ inline constexpr framework megatron_bridge = [] {
 inline constexpr framework megatron_bridge_2606 = [] {
   framework changed = megatron_bridge;
   changed.name = "Megatron-Bridge 26.06";
-  changed.costs.element_traffic = 2.39;
-  changed.costs.host_per_operator = 134_us;
-  changed.costs.host_per_step = 203_ms;
+  changed.costs.routed_moves = 2.3;
+  changed.costs.host_per_operator = 104_us;
   changed.costs.hidden_expert_communication = 1;
   return changed;
 }();

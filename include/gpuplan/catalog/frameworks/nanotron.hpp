@@ -40,17 +40,16 @@ inline constexpr framework nanotron{
     .implementation = {.layers = &layer_classes::megatron_core, .builds_in_fp32 = false},
     // 25 MB of bf16 gradients, which are summed in fp32
     .engine = {.is = &engine_classes::nanotron, .bucket_bytes = 50 << 20},
-    .costs = {.matmul_rate = 1.13,
-              .element_traffic = 1.6,
-              .host_per_operator = 12_us,
+    .costs = {.matmul_rate = 0.98,
+              .host_per_operator = 14_us,
               .host_per_collective = 450_us,
               .host_per_rank = 288_us,
               .wait_per_node = 313_us,
               .stalled_send = 0.26_s,
               .network_share = 0.9,
-              .host_per_step = 45_ms,
+              .host_per_step = 59_ms,
               .hides_parameters = false,
-              .contention = 0.3,
+              .contention = 0.23,
               .scatter = 0.12,
               .timed = true}};
 

@@ -38,8 +38,8 @@ inline constexpr framework llm_foundry{.name = "LLM Foundry",
                                        .engine = engines::fsdp2,
                                        .costs = {.matmul_rate = 1.04,
                                                  .host_per_operator = 62_us,
-                                                 .host_per_step = 3.3_ms,
-                                                 .contention = 0.635,
+                                                 .host_per_step = 19_ms,
+                                                 .contention = 0.61,
                                                  .scatter = 0.02,
                                                  .timed = true}};
 

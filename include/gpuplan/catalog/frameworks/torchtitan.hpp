@@ -74,10 +74,9 @@ inline constexpr framework torchtitan{
                        .logits = logits_kind::to_fp32},
     .engine = engines::titan_fsdp2,
     .costs = {.matmul_rate = 0.95,
-              .element_traffic = 1,
               .host_per_operator = 16_us,
-              .host_per_step = 60_ms,
-              .contention = 0.105,
+              .host_per_step = 17_ms,
+              .contention = 0.12,
               .scatter = 0.06,
               .timed = true}};
 
