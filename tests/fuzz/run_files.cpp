@@ -4,6 +4,7 @@
 //   run --random N [--from K] FOLDER...  N inputs made of these files by chance, from the K-th on
 // Its number alone makes an input: --random 1 --from K makes the K-th once more.
 
+#include <charconv>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
@@ -12,8 +13,10 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "random_numbers.hpp"
@@ -24,8 +27,14 @@ namespace {
 
 std::vector<std::string> files_of(const std::vector<const char*>& folders) {
   std::vector<std::string> files;
-  for (const char* const folder : folders)
-    for (const auto& entry : std::filesystem::directory_iterator(folder))
+  for (const char* const folder : folders) {
+    std::error_code error;
+    std::filesystem::directory_iterator entries(folder, error);
+    if (error) {
+      std::fprintf(stderr, "%s cannot be read: %s\n", folder, error.message().c_str());
+      std::exit(1);
+    }
+    for (const auto& entry : entries)
       if (entry.is_regular_file()) {
         std::ifstream in(entry.path(), std::ios::binary);
         files.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
@@ -34,6 +43,7 @@ std::vector<std::string> files_of(const std::vector<const char*>& folders) {
           std::exit(1);
         }
       }
+  }
   return files;
 }
 
@@ -89,6 +99,21 @@ void tell_which(int signal) {
   std::raise(signal);
 }
 
+// The number behind an option, or the end of the program.
+std::int64_t number_of(const char* option, const char* word, std::int64_t least) {
+  const std::string_view text = word == nullptr ? "" : word;
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc() && end == text.data() + text.size() && number >= least) return number;
+  std::fprintf(stderr,
+               "%s '%.*s' is refused: a whole number from %lld to 2^63 - 1 would be taken\n",
+               option,
+               static_cast<int>(text.size()),
+               text.data(),
+               static_cast<long long>(least));
+  std::exit(2);
+}
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -97,10 +122,17 @@ int main(int count, char** arguments) {
   std::vector<const char*> folders;
   for (int at = 1; at < count; ++at) {
     const std::string_view word = arguments[at];
-    if ((word == "--random" || word == "--from") && at + 1 < count)
-      (word == "--random" ? random_inputs : first) = std::strtoll(arguments[++at], nullptr, 10);
+    // Behind the last argument stands a null pointer.
+    if (word == "--random")
+      random_inputs = number_of("--random", arguments[++at], 1);
+    else if (word == "--from")
+      first = number_of("--from", arguments[++at], 0);
     else
       folders.push_back(arguments[at]);
+  }
+  if (random_inputs > std::numeric_limits<std::int64_t>::max() - first) {
+    std::fprintf(stderr, "--random and --from are refused: their sum must be below 2^63\n");
+    return 2;
   }
   const std::vector<std::string> files = files_of(folders);
   if (files.empty()) {
