@@ -185,6 +185,41 @@ TEST_CASE("one micro-batch between the first and the last stands for all of them
   CHECK(timed == 4 * 6);  // DDP has two stages of ZeRO, and so has FSDP2
 }
 
+TEST_CASE("of many micro-batches most are passed over, and the sums stay those of all") {
+  for (const std::int64_t micro_batch : {1, 8})
+    for (const double link : {1e8, 5e9, 2e10})
+      for (const double between : {0.0, 2e-6})
+        for (const int zero_stage : {0, 2, 3}) {
+          replayed_time model{.setup = gpt,
+                              .on = {.gpu = catalog::h100_sxm5_80gb,
+                                     .gpus_per_node = 4,
+                                     .inside_node = bandwidth::from_value(link)}};
+          if (zero_stage != 0) model.setup.framework.engine.is = &engine_classes::fsdp2;
+          model.setup.parallelism.zero_stage = zero_stage;
+          model.kernels.between = duration::from_value(between);
+          const batch_plan plan{.micro_batch = micro_batch, .data_parallel = 4, .accumulation = 77};
+          CAPTURE(micro_batch);
+          CAPTURE(link);
+          CAPTURE(zero_stage);
+          const auto all = trace_of(model, plan);
+          REQUIRE(all);
+          const step_breakdown few = *model.breakdown(plan);
+          const double whole = all->parts.total().value();
+          CHECK(few.total().value() == doctest::Approx(whole).epsilon(1e-8));
+          CHECK(std::abs((few.host - all->parts.host).value()) < 1e-8 * whole);
+          CHECK(std::abs((few.communication() - all->parts.communication()).value()) <
+                1e-8 * whole);
+          // As many as a replay may have are worked out too, and each takes as long as the others.
+          const auto takes = [&](std::int64_t many) {
+            return seconds(model,
+                           {.micro_batch = micro_batch, .data_parallel = 4, .accumulation = many});
+          };
+          const std::int64_t many = std::int64_t{1} << 16;
+          CHECK(takes(4 * many) - takes(2 * many) ==
+                doctest::Approx(2 * (takes(2 * many) - takes(many))).epsilon(1e-6));
+        }
+}
+
 namespace {
 
 // Two layers, on eight devices of a node whose links are as fast as said.

@@ -134,15 +134,18 @@ struct replayed_time {
     }
     return low;
   }
-  // Of each stream of the device.
-  struct stream_times {
+  // How far a step has come.
+  struct progress {
     using of_each = double[eager::streams::count];
 
+    double issued = 0;  // by the host
+    // Of each stream of the device:
     of_each done{};
     of_each busy{};     // since it was waited for
     of_each before{};   // the operators', at the last moment that held it
     of_each waited{};   // by operators, for it; at their own place for the host
     double slowed = 0;  // operators, by collectives beside them
+    double parts[4]{};  // operators, of each part
 
     constexpr void await(int stream, double contention) {
       double& operators = done[eager::streams::operators];
@@ -162,68 +165,140 @@ struct replayed_time {
       if (until > done[stream]) done[stream] = until;
       before[stream] = done[eager::streams::operators];
     }
+    // Calls `use` with each number of all of these.
+    template <class Use, class... Others>
+    static constexpr void for_each(const Use& use, Others&... of) {
+      use(of.issued...);
+      use(of.slowed...);
+      for (int at = 0; at < eager::streams::count; ++at) {
+        use(of.done[at]...);
+        use(of.busy[at]...);
+        use(of.before[at]...);
+        use(of.waited[at]...);
+      }
+      for (int at = 0; at < 4; ++at) use(of.parts[at]...);
+    }
+    constexpr progress since(const progress& earlier) const {
+      progress way = *this;
+      for_each([](double& to, const double& from) { to -= from; }, way, earlier);
+      return way;
+    }
+    constexpr void go(const progress& way, std::int64_t times) {
+      const auto all = static_cast<double>(times);
+      for_each([&](double& to, const double& each) { to += all * each; }, *this, way);
+    }
+    // Whether what came next went the same way from here, but for rounding.
+    constexpr bool leads_to(const progress& next, const progress& way) const {
+      const double all = way.issued + way.done[eager::streams::operators];
+      bool is_same = true;
+      for_each(
+          [&](const double& from, const double& to, const double& each) {
+            const double off = to - from - each;
+            const double rounding = 1e-9 * all + 1e-12 * from;
+            is_same = is_same && off <= rounding && -off <= rounding;
+          },
+          *this,
+          next,
+          way);
+      return is_same;
+    }
   };
   // Of `run`, for whom the sums are enough.
   struct unnoted {
     constexpr void operator()(int, double, double, double) const {}
   };
-  // `note(item, issued, begin, end)`: when the host has issued it, and when the device runs it.
+  // The items from one up to another, once.
+  template <class Note>
+  constexpr void play(const eager::kernel_times& step,
+                      int from,
+                      int end,
+                      double clock,
+                      const Note& note,
+                      double host_times,
+                      progress& now) const {
+    using eager::kernel_times;
+    namespace streams = eager::streams;
+    const double contention = setup.framework.costs.contention;
+    for (int at = from; at < end; ++at) {
+      const auto& item = step.items[at];
+      double& done = now.done[item.stream];
+      now.issued += host_times * item.issue;
+      switch (item.is) {
+        case kernel_times::item_kind::await:
+          now.await(item.stream, contention);
+          continue;
+        case kernel_times::item_kind::hold:
+          now.hold(item.stream, now.done[streams::operators]);
+          continue;
+        case kernel_times::item_kind::hold_one_behind:
+          now.hold(item.stream, now.before[item.stream]);
+          continue;
+        case kernel_times::item_kind::collective:
+          if (item.follows != eager::none && now.done[item.follows] > done)
+            done = now.done[item.follows];
+          break;
+        case kernel_times::item_kind::kernels:
+          break;
+      }
+      const double late = now.issued - done;
+      if (late > 0) done = now.issued;
+      const double takes = item.at(clock);
+      note(at, now.issued, done, done + takes);
+      done += takes;
+      now.busy[item.stream] += takes;
+      if (item.stream != streams::operators) continue;
+      if (late > 0) now.waited[streams::operators] += late;
+      now.parts[static_cast<int>(item.of)] += takes;
+    }
+  }
+  // `note(item, issued, begin, end)`: when the host has issued it, and when the device runs it; not
+  // of what is repeated.
   template <class Note>
   constexpr step_breakdown run(const eager::kernel_times& step,
                                double clock,
                                const Note& note,
                                double host_times = 1) const {
-    using eager::kernel_times;
     namespace streams = eager::streams;
-    const double contention = setup.framework.costs.contention;
-    double issued = 0;
-    double parts[4] = {0, 0, 0, 0};
-    stream_times times;
-    std::int64_t repeats = step.repeats;
-    for (int at = 0; at < step.items.size(); ++at) {
-      if (at == step.repeated_end && repeats > 0) {
-        at = step.repeated;
-        --repeats;
+    progress now;
+    play(step, 0, step.repeated_end, clock, note, host_times, now);
+    const auto repeat = [&](progress& from) {
+      play(step, step.repeated, step.repeated_end, clock, unnoted{}, host_times, from);
+    };
+    // What waits for what is one and the same in all repeats, but for the first of them and where
+    // the host or a stream catches up. In between all moments are straight lines, and so is the
+    // difference of any two: where a repeat goes the same way behind a leap, all that were left out
+    // did.
+    progress way;
+    std::int64_t leap = 0;
+    for (std::int64_t left = step.repeats; left > 0;) {
+      const std::int64_t most = leap < left - 1 ? leap : left - 1;
+      progress far = now;
+      far.go(way, most);
+      progress next = far;
+      repeat(next);
+      if (most > 0 && !far.leads_to(next, way)) {
+        leap = 0;
+        continue;
       }
-      const auto& item = step.items[at];
-      double& done = times.done[item.stream];
-      issued += host_times * item.issue;
-      switch (item.is) {
-        case kernel_times::item_kind::await:
-          times.await(item.stream, contention);
-          continue;
-        case kernel_times::item_kind::hold:
-          times.hold(item.stream, times.done[eager::streams::operators]);
-          continue;
-        case kernel_times::item_kind::hold_one_behind:
-          times.hold(item.stream, times.before[item.stream]);
-          continue;
-        case kernel_times::item_kind::collective:
-          if (item.follows != eager::none && times.done[item.follows] > done)
-            done = times.done[item.follows];
-          break;
-        case kernel_times::item_kind::kernels:
-          break;
+      if (most == 0) {
+        way = next.since(now);
+        now = next;
+      } else {
+        now.go(way, most + 1);
       }
-      const double late = issued - done;
-      if (late > 0) done = issued;
-      const double takes = item.at(clock);
-      note(at, issued, done, done + takes);
-      done += takes;
-      times.busy[item.stream] += takes;
-      if (item.stream != streams::operators) continue;
-      if (late > 0) times.waited[streams::operators] += late;
-      parts[static_cast<int>(item.of)] += takes;
+      left -= most + 1;
+      leap = 2 * most + 1;
     }
+    play(step, step.repeated_end, step.items.size(), clock, note, host_times, now);
     const auto seconds = [](double value) { return duration::from_value(value); };
-    return {.forward = seconds(parts[0]),
-            .backward = seconds(parts[1] + times.slowed),
-            .recompute = seconds(parts[2]),
+    return {.forward = seconds(now.parts[0]),
+            .backward = seconds(now.parts[1] + now.slowed),
+            .recompute = seconds(now.parts[2]),
             .gradient_communication =
-                seconds(times.waited[streams::gradients] + times.waited[streams::replicas]),
-            .parameter_communication = seconds(times.waited[streams::weights]),
-            .optimizer = seconds(parts[3]),
-            .host = seconds(times.waited[streams::operators])};
+                seconds(now.waited[streams::gradients] + now.waited[streams::replicas]),
+            .parameter_communication = seconds(now.waited[streams::weights]),
+            .optimizer = seconds(now.parts[3]),
+            .host = seconds(now.waited[streams::operators])};
   }
 
  public:
