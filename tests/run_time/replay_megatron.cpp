@@ -170,6 +170,27 @@ TEST_CASE("the sum of a step's requests is the replay's") {
   }
 }
 
+TEST_CASE("a chunk of the frozen token table alone has nothing to go back through") {
+  const training_setup whole = engine(6, 8);
+  for (const std::int64_t chunks : {1, 2, 4})  // of four the first is the token table's
+    for (const std::int64_t stage : {0, 1}) {
+      training_setup setup =
+          divided(whole, {.pipeline_parallel = 2, .virtual_pipeline = chunks}, stage);
+      setup.parallelism.split = {.embedding_layers = 1, .head_layers = 1};
+      setup.trains = {
+          .what = training::adapters,
+          .adapters = {.rank = 8, .targets = {.query = true, .key = true, .value = true}}};
+      CAPTURE(chunks);
+      CAPTURE(stage);
+      REQUIRE(validate(setup));
+      const batch_plan plan{.micro_batch = 1, .data_parallel = 1, .accumulation = 8};
+      const auto step = replay(setup, plan);
+      REQUIRE(step);
+      CHECK(step->peak.requested > step->before.allocated);
+      CHECK(peaks_of(setup, plan).peak().total == step->peak.requested);
+    }
+}
+
 TEST_CASE("what Megatron-Core's code does not have is refused") {
   const expert_mixture experts{
       .num_experts = 8, .num_experts_per_tok = 2, .moe_intermediate_size = 256};

@@ -304,7 +304,8 @@ class megatron_training final : public megatron_states {
         if (stages_ > 1) one.output = t_.share(scaled);
         const value root = number();
         t_.follow(scaled, root, one.place.node);
-      } else {
+      } else if (one.output->node != none) {
+        // Else nothing trains before it, as in a chunk of a frozen token table alone.
         t_.follow(one.output, parcels_[gradient].data, one.place.node);
       }
     }
