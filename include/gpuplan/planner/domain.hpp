@@ -294,6 +294,10 @@ class family_layouts {
     for (std::int64_t p = pipeline.low; p <= pipeline.high; ++p) {
       const std::int64_t ranks = family.tensor * family.context * p;
       if (!domain.has_gpus_for(ranks)) continue;
+      // Of layouts whose replicas are more than a batch one tells that there are any.
+      if (accepts_some_ &&
+          domain.first_gpus(ranks) > domain.most_gpus(ranks, domain.least_micro_batch()))
+        continue;
       degree_span chunks = domain.searched(
           space.virtual_pipeline, as_set.virtual_pipeline, p > 1 ? ceil_div(layers + 2, p) : 1);
       // PyTorch's schedule of several keeps more, and is tried where one is not taken.
@@ -360,6 +364,7 @@ class family_layouts {
         if (!valid) continue;
         if (count_ == most_layouts || pipeline_count_ == most_pipelines) return false;
         layouts_[count_++] = layout;
+        accepts_some_ = true;
         here.in_chunks += v > 1 ? 1 : 0;
       }
       if (!are_alike) add();
@@ -381,6 +386,7 @@ class family_layouts {
   pipeline_layouts pipelines_[most_pipelines]{};
   int pipeline_count_ = 0;
   failure flaw_{};
+  bool accepts_some_ = false;  // of all families
   bool has_too_many_ = false;
 };
 
