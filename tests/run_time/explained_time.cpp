@@ -340,6 +340,27 @@ TEST_CASE("Muon multiplies each matrix of the layers with itself in each step") 
   CHECK(time.breakdown({.micro_batch = 8}).optimizer.value() > flops / 312e12);
 }
 
+TEST_CASE("optimizers wait for a straggler, however slow it is, and for none that is as fast") {
+  for (const double slowdown : {1.0, 1.5, 2.0, 3.0}) {
+    roofline_time time = gpt2_on_one;
+    time.straggler_slowdown = slowdown;
+    double waits = 0;
+    double all = 0;
+    int named = 0;
+    const time_explanation explained = explain_time(time, {.micro_batch = 8});
+    for (const time_piece& piece : explained.pieces()) {
+      if (piece.part != &step_breakdown::optimizer) continue;
+      all += piece.time().value();
+      if (piece.cause != time_cause::stragglers) continue;
+      waits += piece.time().value();
+      ++named;
+    }
+    CAPTURE(slowdown);
+    CHECK(named == (slowdown == 1 ? 0 : 1));
+    CHECK(waits == doctest::Approx(all * (slowdown - 1) / slowdown).epsilon(1e-9));
+  }
+}
+
 // By `collective_time`, of ranks that lie as far apart as those of the other dimensions are many.
 TEST_CASE("messages take what a collective of their ranks, so far apart, does") {
   dice roll{std::mt19937_64{44}};
