@@ -197,6 +197,28 @@ TEST_CASE(
     }
 }
 
+TEST_CASE("ranks that share a sequence hand each other an equal part of what a state space mixes") {
+  transformer model = catalog::llama_3_8b;
+  model.mamba = {.num_heads = 64, .head_dim = 64, .state_size = 128, .n_groups = 8};
+  model.num_hidden_layers = 1;
+  model.hybrid_pattern = {"M"};
+  training_setup setup = setup_of(model);
+  const auto passed_on = [&](std::int64_t ranks) {
+    setup.parallelism.context_parallel = ranks;
+    const layer_cost cost = of_layers(setup, 3);
+    CHECK(cost.forward.passed_on == cost.backward.passed_on);
+    return cost.forward.passed_on;
+  };
+  CHECK(passed_on(1) == 0);
+  // A rank has a part of the tokens, and keeps of these what it needs itself.
+  const double of_two = passed_on(2);
+  CHECK(of_two > 0);
+  for (const std::int64_t ranks : {4, 8}) {
+    const auto all = static_cast<double>(ranks);
+    CHECK(near(passed_on(ranks), 4 * of_two * (all - 1) / (all * all)));
+  }
+}
+
 TEST_CASE("dropout of a fused layer writes a mask of a byte for each element of the stream") {
   for_each_model([&](training_setup setup) {
     fuse(setup);
