@@ -418,6 +418,22 @@ TEST_CASE("scores in memory are scaled, masked, cast and made a softmax, each by
   CHECK(of_score(bf16_mixed, 0.1).backward - mixed.backward == 4 + 4 + 1);
 }
 
+TEST_CASE("heads are moved beside each other where scores are in memory, eight times an element") {
+  for (const std::int64_t length : {64, 128, 256}) {
+    const auto moved = [&](attention_kernel kernel) {
+      training_setup setup = setup_of(catalog::gpt2);
+      setup.framework = catalog::torch_gpt;
+      setup.framework.costs.element_traffic = 1;
+      setup.attention = kernel;
+      setup.sequence_length = length;
+      return cost_of_layer(setup, flops_alone, 2, layer_kind::dense, false).forward.elements;
+    };
+    CAPTURE(length);
+    const auto elements = static_cast<double>(2 * length * 768);
+    CHECK(moved(attention_kernel::eager) - moved(attention_kernel::flash) == 8 * 2 * elements);
+  }
+}
+
 TEST_CASE("Megatron-LM's fused softmax takes multiples of four heads") {
   training_setup setup = setup_of(catalog::gpt2);
   setup.attention = attention_kernel::eager;

@@ -133,6 +133,7 @@ TEST_CASE("so many deviations hold their part of a normal distribution") {
 TEST_CASE("a coverage is from 0 to less than 1") {
   for (const double coverage : {-0.1, 1.0, 1.5, detail::not_a_number})
     CHECK_THROWS_AS(static_cast<void>(detail::deviations_of(coverage)), plan_error);
+  CHECK(detail::abs(detail::deviations_of(0)) < 1e-9);
 }
 #endif
 
