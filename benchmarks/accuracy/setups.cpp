@@ -192,16 +192,23 @@ std::string read_parallel(const row& source, training_setup& setup) {
   if (parallel == "ddp" || parallel == "zero1") {
     setup.parallelism.zero_stage = parallel == "zero1" ? 1 : 0;
     setup.framework.engine.gradients_are_views = source.flag("ddp_bucket_view");
-  } else if (parallel == "fsdp2_full" || parallel == "fsdp2_grad_op") {
-    setup.parallelism.zero_stage = parallel == "fsdp2_full" ? 3 : 2;
-    setup.framework.engine.is = &gpuplan::engine_classes::fsdp2;
-    // Its own formats are what the setup says of casts.
-    if (setup.precision.autocast()) return not_known("precision", source.text("precision"));
-    setup.precision.compute = setup.precision.reduced = setup.precision.weights;
+  } else if (parallel == "fsdp1_full" || parallel == "fsdp1_grad_op" || parallel == "fsdp2_full" ||
+             parallel == "fsdp2_grad_op") {
+    const bool is_first = parallel.substr(0, 5) == "fsdp1";
+    setup.parallelism.zero_stage = parallel.substr(6) == "full" ? 3 : 2;
+    setup.framework.engine.is =
+        is_first ? &gpuplan::engine_classes::fsdp1 : &gpuplan::engine_classes::fsdp2;
+    setup.framework.engine.reduces_every_micro_batch = source.text("every") != "0";
     const std::string_view gathered = source.text("fsdp_param_dtype");
     const std::string_view reduced = source.text("fsdp_reduce_dtype");
+    // Its own formats are what the setup says of casts. Autocast is beside those of FSDP 1, whose
+    // adapters need both.
+    if (setup.precision.autocast() && (!is_first || gathered.empty()))
+      return not_known("precision", source.text("precision"));
     if (!gathered.empty() && !look_up(gathered, formats, setup.precision.compute))
       return not_known("fsdp_param_dtype", gathered);
+    if (gathered.empty()) setup.precision.compute = setup.precision.weights;
+    setup.precision.reduced = setup.precision.compute;
     if (!reduced.empty() && !look_up(reduced, formats, setup.precision.reduced))
       return not_known("fsdp_reduce_dtype", reduced);
   } else if (parallel.substr(0, 2) == "tp") {

@@ -248,6 +248,8 @@ std::string read_trained_part(const row& source, described_step& step) {
     pass.trains = adapters.trains;
     pass.trains.adapters.dropout = source.number("lora_dropout").value_or(0);
     pass.trains.adapters.magnitudes = peft == "dora";
+    if (source.text("adapter_weights") == "bf16")
+      pass.trains.adapters.weights = gpuplan::number_format::bf16;
     return adapters.why_not;
   }
   if (peft != "none" && !peft.empty())

@@ -70,6 +70,7 @@ struct engine_class {
   bool takes_any_optimizer = false;  // and of other libraries
   bool has_fp8_linears = true;
   bool trains_parts = true;               // beside all: adapters, last layers, a head
+  bool wraps_adapters = false;            // else adapters alone, whose matrices are units each
   bool stops_early = true;                // recomputation, as the layers' classes may
   bool repeats_layers = false;            // a layer adds the same memory wherever it stands,
   bool repeats_shared_layers = false;     // and where ranks share whole parameters' states
@@ -113,6 +114,7 @@ inline constexpr engine_class fsdp1 = [] {
   engine_class changed = fsdp2;
   changed.name = &code_names::fsdp1;
   changed.trains_parts = false;
+  changed.wraps_adapters = true;
   changed.shards_parts = changed.offloads_weights = changed.runs_stages = false;
   changed.runs_chunks = changed.defers_weights = false;
   changed.counts_work = false;

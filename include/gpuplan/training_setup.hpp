@@ -436,6 +436,18 @@ constexpr failure flaw_of_batch(const training_setup& setup, const batch_plan& p
                          {fact::tensor_parallel, layout.tensor_parallel},
                          {fact::layers, setup.framework.layers().name},
                          {fact::takes, 1}});
+  // PyTorch's use_orig_params has no parameter to show a rank alone of a frozen table that the head
+  // shares, where nothing is cast, and stops.
+  const std::int64_t sharing = layout.shard_group != 0 ? layout.shard_group : plan.data_parallel;
+  const number_format gathered = setup.precision.compute;
+  const bool casts = gathered != setup.precision.weights && gathered != number_format::tf32;
+  if (wraps_adapters(setup) && setup.model.has_tied_head() && !casts &&
+      sharing * layout.context_parallel == 1)
+    return without_code({replicas,
+                         {fact::sharding, setup.framework.engine.is->name},
+                         {fact::trains, setup.trains.what},
+                         {fact::tied_embeddings, true},
+                         {fact::at_least, 2}});
   if (casts_tokens)
     return flaw_if_no_multiple({{fact::tokens, tokens.value}}, {fact::fp8_block, 16});
   return {};

@@ -91,6 +91,12 @@ TEST_CASE("adapters whose base ranks share, in its format and in another") {
     CHECK(exact(all, what) == 17);
 }
 
+TEST_CASE("adapters beside what FSDP 1 shares in flat parameters") {
+  const auto all = compare_data({"flat_adapters.csv"});
+  CHECK(exact(all, quantity::peak_requested) == 41);
+  CHECK(exact(all, quantity::peak_allocated) == 40);
+}
+
 TEST_CASE("adapters that drop some of what they read, with magnitudes or without") {
   const auto all = compare_data({"dropped_adapters.csv"});
   for (const quantity what : {quantity::peak_requested, quantity::peak_allocated})

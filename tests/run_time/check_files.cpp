@@ -116,8 +116,14 @@ TEST_CASE("FSDP accumulates as Accelerate does, and of FSDP 1 what is not known 
           .setup.framework.engine;
   CHECK(reduces.reduces_every_micro_batch);
   const io::configured_training adapted = made_of("use_peft: true\nlora_r: 16\n");
-  CHECK(adapted.setup.framework.engine.is == &engine_classes::fsdp2);
-  CHECK(adapted.setup.precision.reduced == number_format::bf16);
+  CHECK(adapted.setup.framework.engine.is == &engine_classes::fsdp1);
+  precision_recipe held = bf16_under_autocast;
+  held.reduced = number_format::bf16;
+  CHECK(adapted.setup.precision == held);
+  const io::configured_training decomposed =
+      made_of("use_peft: true\nlora_r: 16\nuse_dora: true\n");
+  CHECK(decomposed.setup.framework.engine.is == &engine_classes::fsdp2);
+  CHECK(decomposed.setup.precision.reduced == number_format::bf16);
 }
 
 TEST_CASE("weights have the format that a file states, and what none states is said") {

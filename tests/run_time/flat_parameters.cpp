@@ -60,6 +60,14 @@ training_setup llama_under(const engine_class& engine, int zero_stage) {
   return setup;
 }
 
+training_setup lora_under(const engine_class& engine, int zero_stage) {
+  training_setup setup = llama_under(engine, zero_stage);
+  setup.precision = bf16_under_autocast;
+  setup.trains.what = training::adapters;
+  setup.trains.adapters.rank = 16;
+  return setup;
+}
+
 }  // namespace
 
 TEST_CASE("steps with flat parameters, to the byte") {
@@ -96,9 +104,11 @@ TEST_CASE("without reductions gradients stay whole") {
 TEST_CASE("from a few layers flat parameters take what all of them take") {
   for (const int stage : {2, 3})
     for (const std::int64_t ranks : {1, 8}) {
-      training_setup setup = llama_under(engine_classes::fsdp1, stage);
       const batch_plan plan{.micro_batch = 2, .data_parallel = ranks};
-      CHECK(peaks_of(setup, plan).peak().total == replay(setup, plan)->peak.requested);
+      training_setup adapted = lora_under(engine_classes::fsdp1, stage);
+      adapted.model.tied_embeddings = false;
+      for (const training_setup& setup : {llama_under(engine_classes::fsdp1, stage), adapted})
+        CHECK(peaks_of(setup, plan).peak().total == replay(setup, plan)->peak.requested);
     }
 }
 
@@ -111,6 +121,57 @@ TEST_CASE("what flat parameters are not described for is refused") {
   setup.parallelism.weights_on_host = setup.parallelism.optimizer_on_host = true;
   CHECK(validate(setup).why()[fact::weights_on_host] == 1);
   setup = llama_under(engine_classes::fsdp1, 3);
-  setup.trains.what = training::adapters;
-  CHECK_FALSE(validate(setup));
+  setup.trains.what = training::last_layers;
+  setup.trains.last_layers = 1;
+  CHECK(validate(setup).why()[fact::trains] == static_cast<int>(training::last_layers));
+}
+
+TEST_CASE("of adapters it is refused what trains beside them, and what PyTorch stops at") {
+  const training_setup setup = lora_under(engine_classes::fsdp1, 3);
+  CHECK(validate(setup));
+  const auto refuses = [&](fact what, auto change) {
+    training_setup changed = setup;
+    change(changed.trains.adapters);
+    const auto valid = validate(changed);
+    return !valid && valid.why()[what] == 1;
+  };
+  CHECK(refuses(fact::adapter_magnitudes, [](lora& of) { of.magnitudes = true; }));
+  CHECK(refuses(fact::copies_head, [](lora& of) { of.copy_head = true; }));
+  CHECK(refuses(fact::copies_embedding, [](lora& of) { of.copy_embedding = true; }));
+  CHECK(refuses(fact::adapter_embedding, [](lora& of) { of.targets.embedding = true; }));
+  CHECK(refuses(fact::trainable_biases, [](lora& of) { of.bias = lora_bias::all; }));
+  // Its embeddings would be a unit too.
+  training_setup encoder = setup;
+  encoder.model = catalog::bert_base_uncased;
+  encoder.framework = catalog::hugging_face_bert;
+  encoder.framework.engine.is = &engine_classes::fsdp1;
+  encoder.sequence_length = 128;
+  encoder.encodings = 2;
+  CHECK(validate(encoder).why()[fact::model_kind] == static_cast<int>(model_kind::encoder));
+
+  // Llama 3.2 1B's head is its table. A rank alone may have it cast, or shared with another.
+  const batch_plan alone{.micro_batch = 1, .data_parallel = 1};
+  CHECK(validate(setup, alone).why()[fact::data_parallel] == 1);
+  CHECK(validate(setup, {.micro_batch = 1, .data_parallel = 2}));
+  training_setup changed = setup;
+  changed.precision = bf16_mixed;
+  CHECK(validate(changed, alone));
+  changed = setup;
+  changed.model.tied_embeddings = false;
+  CHECK(validate(changed, alone));
+}
+
+TEST_CASE("each matrix of the adapters is a unit beside those of the layers") {
+  const training_setup whole = llama_under(engine_classes::fsdp1, 3);
+  training_setup adapted = lora_under(engine_classes::fsdp1, 3);
+  const batch_plan plan{.micro_batch = 1, .data_parallel = 8};
+  // What trains is a thousandth: neither its gradients nor their states are of the whole model.
+  const std::int64_t all = parameters(whole.model).total();
+  CHECK(replay(adapted, plan)->peak.requested + all < replay(whole, plan)->peak.requested);
+  // What its modules see of a part is fp32, to which PEFT casts what they read. Without parts that
+  // are freed after the forward, they see what was gathered.
+  adapted.recompute = recompute_mode::full;
+  const std::int64_t freed = replay(adapted, plan)->peak.requested;
+  adapted.trains.adapters.weights = number_format::bf16;
+  CHECK(replay(adapted, plan)->peak.requested < freed);
 }

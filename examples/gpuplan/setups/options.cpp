@@ -276,7 +276,8 @@ precision_recipe recipe_of(const arguments& given, const training_setup& setup) 
   if (!given.from.empty()) return io::recipe_of(given.files.config, setup.trains.what, engine).is;
   const bool has_fp32_copies =
       engine.gathers_weights || engine.has_own_step || engine.has_fp32_gradients;
-  const bool is_held = setup.trains.what == training::adapters && !has_fp32_copies;
+  const bool is_held =
+      setup.trains.what == training::adapters && (!has_fp32_copies || engine.wraps_adapters);
   return is_held ? bf16_under_autocast : *recipe_named("bf16", &engine);
 }
 
@@ -712,7 +713,7 @@ void choose_sharding(const arguments& given, training_setup& to) {
     const bool has_stage = stage == io::layout_of(given.files.config).zero_stage ||
                            (one.is->least_zero_stage <= stage && stage <= one.is->most_zero_stage);
     const bool is_of_files = given.sharding.empty() && has_stage &&
-                             io::estimated_engine(given.files.config) == one.name &&
+                             io::estimated_engine(given.files.config, to) == one.name &&
                              io::framework_of_tool(given.files.tool) == nullptr;
     if (given.sharding == one.name || is_of_files) to.framework.engine.is = one.is;
   }

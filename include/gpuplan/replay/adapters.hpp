@@ -132,7 +132,7 @@ class trained_beside {
     const layer& by = layers_[place];
     if (by.is_quantised) return add_to_quantised(std::move(result), by, input);
     const element format = result->format;
-    const value x = cast(t_, input, t_.format_of(by.down));
+    const value x = cast(t_, input, t_.format_before(by.down));
     if (by.magnitude == none)
       result = eager::add(t_, result, scaled_matmul(by, x));
     else
@@ -265,7 +265,14 @@ class trained_beside {
     return scale(t_, product(by, dropout(t_, x, drops())));
   }
   constexpr value product(const layer& by, argument x) {
-    return linear(t_, linear(t_, x, by.down, none), by.up, none);
+    return multiplied_by(multiplied_by(x, by.down), by.up);
+  }
+  constexpr value multiplied_by(argument given, int weight) {
+    const held x(given);
+    t_.begin_adapter(weight);
+    value made = linear(t_, x, weight, none);
+    t_.end_adapter(weight, made);
+    return made;
   }
 
   constexpr value add_rescaled(const layer& by, const tensor& x, const tensor& result) {

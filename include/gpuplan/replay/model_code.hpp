@@ -78,6 +78,8 @@ class sharding {
   constexpr virtual void before_backward(int /*unit*/) {}
   constexpr virtual void after_backward(int /*unit*/) {}
   constexpr virtual void gradient_is_there(int /*parameter*/) {}
+  constexpr virtual void before_adapter(int /*weight*/) {}
+  constexpr virtual void after_adapter(int /*weight*/, const tensor& /*result*/) {}
   constexpr virtual void backward_is_done() {}
   /// Of a chunk of a pipeline's stage: its weights are gathered, all at once; it runs next; its
   /// weights go; a micro-batch's backward is done, and all of a step's are.
@@ -693,6 +695,12 @@ class model_code : public recomputer {
   }
   constexpr void gradient_is_there(int parameter_index) override {
     if (shards != nullptr) shards->gradient_is_there(parameter_index);
+  }
+  constexpr void before_adapter(int weight) override {
+    if (shards != nullptr) shards->before_adapter(weight);
+  }
+  constexpr void after_adapter(int weight, const tensor& result) override {
+    if (shards != nullptr) shards->after_adapter(weight, result);
   }
   constexpr void before_backward(int unit) override { shards->before_backward(unit); }
   constexpr void after_backward(int unit) override { shards->after_backward(unit); }

@@ -198,7 +198,7 @@ constexpr batch_plan rows_of(const training_setup& setup, batch_plan plan) {
   return plan;
 }
 
-// Weights that are cast while they are gathered leave no casts to the operators.
+// Weights that are cast while they are gathered leave no casts to the operators, but for adapters.
 constexpr training_setup as_operators_see(training_setup setup, const batch_plan& plan) {
   setup.attention = setup.chosen_attention();
   if (setup.objective != training_objective::next_token)
@@ -208,7 +208,7 @@ constexpr training_setup as_operators_see(training_setup setup, const batch_plan
     setup.encodings = plan.micro_batch;
   }
   if (setup.framework.engine.is->gathers_weights) {
-    setup.precision.compute = setup.precision.weights;
+    if (!detail::wraps_adapters(setup)) setup.precision.compute = setup.precision.weights;
     setup.framework.implementation.builds_in_fp32 = false;
   }
   return setup;

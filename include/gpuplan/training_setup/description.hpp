@@ -114,6 +114,15 @@ struct training_setup {
   }
 };
 
+namespace detail {
+/// Whether each matrix of the adapters is a unit of the engine's own, within those of the layers.
+/// Where the engine casts what it gathers, operators are under autocast besides: PEFT's adapters
+/// cast what they read to the format of the part that they see before they are gathered.
+[[nodiscard]] constexpr bool wraps_adapters(const training_setup& setup) {
+  return setup.framework.engine.is->wraps_adapters && setup.trains.what == training::adapters;
+}
+}  // namespace detail
+
 /// With which probabilities the layers of a model drop in training.
 struct layer_dropouts {
   double hidden = 0;

@@ -71,10 +71,12 @@ constexpr failure flaw_of_precision(const training_setup& setup) {
     return without_code({compute, fp32, {fact::takes, number_format::tf32}, bf16, fp16});
   if (!gathers && !is_half(recipe.compute) && has_half_weights)
     return without_code({compute, weights, sharding, bf16, fp16});
+  const bool casts_alone = gathers && !wraps_adapters(setup);
   if (gathers)
-    if (const failure why = flaw_if_any({{fact::under_autocast, recipe.under_autocast},
-                                         {fact::master_weights, recipe.master_weights}},
-                                        sharding);
+    if (const failure why =
+            flaw_if_any({{fact::under_autocast, recipe.under_autocast && casts_alone},
+                         {fact::master_weights, recipe.master_weights}},
+                        sharding);
         failed(why))
       return why;
   if (recipe.reduced != number_format::fp32 && !gathers)

@@ -132,6 +132,28 @@ constexpr failure flaw_of_pipelined_adapters(const training_setup& setup) {
                      layers);
 }
 
+// Where each matrix of the adapters is a unit, nothing else trains. PEFT's policy makes units of
+// encoders' embeddings too.
+constexpr failure flaw_of_wrapped_adapters(const training_setup& setup) {
+  const lora& adapters = setup.trains.adapters;
+  const named_fact sharding{fact::sharding, setup.framework.engine.is->name};
+  const named_fact trains{fact::trains, setup.trains.what};
+  const model_kind kind = setup.model.kind;
+  if (kind == model_kind::encoder || kind == model_kind::vision)
+    return without_code({{fact::model_kind, kind},
+                         trains,
+                         sharding,
+                         {fact::takes, model_kind::decoder},
+                         {fact::takes, model_kind::encoder_decoder}});
+  return flaw_if_any({{fact::adapter_magnitudes, adapters.magnitudes},
+                      {fact::adapter_base_block, adapters.base.block},
+                      {fact::adapter_embedding, adapters.targets.embedding},
+                      {fact::trainable_biases, adapters.bias != lora_bias::none},
+                      {fact::copies_embedding, adapters.copy_embedding},
+                      {fact::copies_head, adapters.copy_head}},
+                     sharding);
+}
+
 // What is left frozen, and who has code for that.
 constexpr failure flaw_of_training(const training_setup& setup) {
   if (setup.trains.what == training::full) return {};
@@ -143,7 +165,9 @@ constexpr failure flaw_of_training(const training_setup& setup) {
   const named_fact sharding{fact::sharding, by.name};
   const named_fact all{fact::takes, training::full};
   if (!code.trains_adapters) return without_code({trains, layers, all});
-  if (!by.trains_parts) return without_code({trains, sharding, all});
+  if (by.wraps_adapters && setup.trains.what != training::adapters)
+    return without_code({trains, sharding, all, {fact::takes, training::adapters}});
+  if (!by.trains_parts && !by.wraps_adapters) return without_code({trains, sharding, all});
   // PyTorch's optimizers want parameters, and a loss to go back from.
   if (setup.trains.what == training::frozen)
     return without_code({trains,
@@ -192,6 +216,7 @@ constexpr failure flaw_of_training(const training_setup& setup) {
                          all,
                          {fact::takes, training::head},
                          {fact::takes, training::last_layers}});
+  if (by.wraps_adapters) return flaw_of_wrapped_adapters(setup);
   if (!by.gathers_weights) return {};
   // A group of layers has what trains in one format, and a policy's is that of what it gathers.
   const bool is_alike = adapters.weights == setup.precision.weights;

@@ -196,15 +196,24 @@ inline void set_step(const training_config& config, training_setup& to) {
   if (config.padding_free) to.padding_free = *config.padding_free;
 }
 
-/// The engine that files name; FSDP 2 where it is FSDP 1 and the estimate knows no more of that:
-/// parts that train, weights on the host.
-[[nodiscard]] inline std::string_view estimated_engine(const training_config& config) {
+/// The engine that files name for a setup's model; FSDP 2 where it is FSDP 1 and the estimate knows
+/// no more of that: parts that train, but for most adapters, and weights on the host.
+[[nodiscard]] inline std::string_view estimated_engine(const training_config& config,
+                                                       const training_setup& of) {
   const bool trains_parts =
       config.adapters || config.last_layers || (config.trains && *config.trains != training::full);
   const bool offloads = config.weights_on_host && *config.weights_on_host;
+  const auto wraps_adapters = [&](const engine_class& by) {
+    if (!config.adapters || of.composite != nullptr || !by.wraps_adapters) return false;
+    training_setup asked = of;
+    asked.framework.engine.is = &by;
+    asked.trains = {.what = training::adapters, .adapters = *config.adapters};
+    return !gpuplan::detail::failed(gpuplan::detail::flaw_of_wrapped_adapters(asked));
+  };
   for (const engine_class* const known : engine_classes::all)
     if (config.engine == known->name->text && known->gathers_weights &&
-        ((trains_parts && !known->trains_parts) || (offloads && !known->offloads_weights)))
+        ((trains_parts && !known->trains_parts && !wraps_adapters(*known)) ||
+         (offloads && !known->offloads_weights)))
       return "fsdp2";
   return config.engine;
 }
@@ -248,8 +257,8 @@ struct said_recipe {
 
 /// The recipe of files whose training has such an engine. Weights are held as a file states, but
 /// for those that the engine has copies of in fp32, or that Accelerate makes fp32 before
-/// fully_shard divides them. Where none states it they are in fp32; frozen ones beside adapters in
-/// bf16, as they are stored, where products are.
+/// FSDP 2 divides them; of FSDP 1 those that train. Where none states it they are in fp32; frozen
+/// ones beside adapters in bf16, as they are stored, where products are.
 [[nodiscard]] inline said_recipe recipe_of(const training_config& config,
                                            training trains,
                                            const engine_class& engine) {
@@ -268,7 +277,7 @@ struct said_recipe {
   const bool has_adapters = trains == training::adapters;
   const std::string in_fp32 =
       std::string("weights in fp32, of which ") + text(recipe.compute) + " is made";
-  if (engine.gathers_weights && is_mixed) {
+  if (engine.gathers_weights && is_mixed && !(engine.wraps_adapters && has_adapters)) {
     if (config.weights ? *config.weights != number_format::fp32 : has_adapters)
       assume("weights", in_fp32 + ": Accelerate casts what " + engine.name->text + " shares");
   } else if (config.weights) {
@@ -465,11 +474,11 @@ class training_builder {
     std::string_view engine = config_.engine;
     const int stage = to_.setup.parallelism.zero_stage;
     if (engine.empty()) engine = stage >= 2 ? "fsdp2" : "ddp";
-    if (estimated_engine(config_) != config_.engine) {
-      engine = estimated_engine(config_);
+    if (estimated_engine(config_, to_.setup) != config_.engine) {
+      engine = estimated_engine(config_, to_.setup);
       assume("engine",
-             "FSDP 2: of FSDP 1 the estimate knows neither parts that train nor weights on the "
-             "host");
+             "FSDP 2: of FSDP 1 the estimate knows LoRA's plain adapters of language models, but "
+             "no other parts that train, and no weights on the host");
     }
     for (const engine_class* const known : engine_classes::all)
       if (engine == known->name->text) software.engine.is = known;

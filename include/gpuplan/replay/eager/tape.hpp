@@ -30,6 +30,7 @@ struct parameter_record {
   bool is_distributed = false;           // a DTensor,
   sizes gradient_size{};                 // of a gradient that is larger than the part,
   std::int64_t redistributed_bytes = 0;  // what an operator takes to read a gradient as a part
+  bool is_seen_whole = false;            // by its module, between forwards too
   bool sums_whole_gradient = false;      // over ranks, before its parts are reduced,
   bool casts_whole_gradient = false;     // and that in the format of the parts
   int node = none;                       // in the present graph
@@ -52,6 +53,9 @@ class recomputer {
   /// The backward of a unit's result begins; the gradients of its inputs have arrived.
   constexpr virtual void before_backward(int /*unit*/) {}
   constexpr virtual void after_backward(int /*unit*/) {}
+  /// Around the forward of a module whose matrix trains beside frozen ones: its result.
+  constexpr virtual void before_adapter(int /*weight*/) {}
+  constexpr virtual void after_adapter(int /*weight*/, const tensor& /*result*/) {}
   constexpr virtual void backward_is_done() {}
 
  protected:
@@ -325,6 +329,11 @@ class tape : public storage_table {
     const parameter_record& record = parameters[index];
     return record.whole.defined() ? record.whole.format : record.data.format;
   }
+  /// In which format its module has it, which of flat parameters has a part before it runs.
+  [[nodiscard]] constexpr element format_before(int index) const {
+    const parameter_record& record = parameters[index];
+    return gathering_.are_flat && !record.is_seen_whole ? record.data.format : format_of(index);
+  }
   /// Moves the parameter built last to this place among the parameters: those behind it move on.
   constexpr void place_parameter(int place) {
     const parameter_record last = parameters.back();
@@ -489,6 +498,13 @@ class tape : public storage_table {
 
   /// Tells that a unit's backward is done.
   constexpr void end_backward_of(int unit) { again_->after_backward(unit); }
+  /// Around an adapter's matrix, which may be a unit of its own.
+  constexpr void begin_adapter(int weight) {
+    if (again_ != nullptr) again_->before_adapter(weight);
+  }
+  constexpr void end_adapter(int weight, const tensor& result) {
+    if (again_ != nullptr) again_->after_adapter(weight, result);
+  }
   /// Follows the graph from the loss, whose gradient is made, and forgets the graph.
   constexpr void backward(const tensor& loss);
   /// Follows the graph from a tensor whose gradient is given, down to the node `first`. Several

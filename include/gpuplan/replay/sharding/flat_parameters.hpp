@@ -17,7 +17,10 @@ namespace gpuplan::eager {
 /// The parameters of a unit, which is a layer or what is in none, lie in one flat parameter, of
 /// which each rank has an equal part. It is gathered before the unit's forward and, one unit ahead,
 /// before its backward; the unit's gradients are joined to one, of which each rank gets the sum of
-/// its part. In micro-batches before the last one (`no_sync`) the joined gradients stay whole.
+/// its part. Within a layer's unit each matrix of an adapter is a unit of its own, as PEFT's
+/// fsdp_auto_wrap_policy has it, in its own format where no policy casts what is gathered; what is
+/// frozen has no gradients. In micro-batches before the last one (`no_sync`) the joined gradients
+/// stay whole.
 /// Where ranks share in groups (hybrid shard), the groups' sums are reduced then. A rank alone
 /// shares nothing: what is gathered is a cast. This is the first rank. What other streams still
 /// read is freed as if the device had no delay.
@@ -30,6 +33,8 @@ class flat_parameters final : public sharding {
                                                          : plan.data_parallel)),
         replicates_(ranks_ < plan.data_parallel * setup.parallelism.context_parallel),
         reduces_always_(setup.framework.engine.reduces_every_micro_batch),
+        adapts_(setup.trains.what == training::adapters),
+        has_policy_(setup.precision.autocast()),
         weights_(element_of(setup.precision.weights)),
         gathered_(element_of(setup.precision.compute)),
         reduced_(element_of(setup.precision.reduced)),
@@ -38,6 +43,7 @@ class flat_parameters final : public sharding {
     t_.gather_parameters({.ranks = ranks_,
                           .whole_format = gathered_,
                           .first_gradients = gathered_,
+                          .keeps_formats = adapts_ && !has_policy_,
                           .are_flat = true});
     t_.build_on_meta();
   }
@@ -50,9 +56,10 @@ class flat_parameters final : public sharding {
     for (int at = 0; at < t_.parameters.size(); ++at)
       if (t_.parameters[at].unit > last) last = t_.parameters[at].unit;
     for (int at = 0; at < t_.buffers.size(); ++at) t_.give_back(t_.buffers[at].storage);
-    for (int at = 0; at <= last; ++at) add_unit(at);
+    for (int at = 0; at < t_.parameters.size(); ++at) unit_of_adapter_.push(none);
     root_ = last + 1;
-    add_unit(none);
+    for (int at = 0; at <= root_; ++at) units_.push({});
+    for (int at = 0; at <= root_; ++at) add_units(at);
     begin();
   }
 
@@ -83,6 +90,25 @@ class flat_parameters final : public sharding {
     if (result.needs_gradient()) t_.nodes[result.node].unit = at;
   }
 
+  // Unlike a layer's, this is within what is recomputed.
+  constexpr void before_adapter(int weight) override {
+    if (!t_.has_stopped()) gather(unit_of_adapter_[weight]);
+  }
+  constexpr void after_adapter(int weight, const tensor& result) override {
+    if (t_.has_stopped()) return;
+    const int at = unit_of_adapter_[weight];
+    if (ranks_ == 1 || frees_after_forward_) {
+      free_whole(at);
+      show(units_[at], false);
+    }
+    if (t_.is_recomputing()) return;
+    units_[at].turn = turns_.push(at);
+    t_.nodes[result.node].unit = at;
+  }
+  constexpr void gradient_is_there(int parameter) override {
+    if (const int at = unit_of_adapter_[parameter]; at != none) after_backward(at);
+  }
+
   constexpr void before_backward(int at) override {
     if (units_[at].backward != phase::idle) return;
     units_[at].backward = phase::running;
@@ -94,6 +120,7 @@ class flat_parameters final : public sharding {
     unit& of = units_[at];
     of.backward = phase::done;
     join_gradients(of);
+    show(of, false);
     if (ranks_ == 1 || frees_after_forward_ || reduces_) free_whole(at);
     if (!reduces_) return show_whole(of);
     if (ranks_ == 1)
@@ -128,33 +155,57 @@ class flat_parameters final : public sharding {
     int part = eager::none;     // of it, this rank's
     int sum = eager::none;      // of the gradients of micro-batches, whole,
     int part_of_sum = eager::none;
+    element weights{};        // of ranks' parts,
+    element gathered{};       // as operators read them,
+    element reduced{};        // and as gradients are reduced
     bool is_first = false;    // whether the last gradients were the step's first
     bool is_widened = false;  // the gradient of a rank alone, to the weights' format
     int turn = eager::none;   // when its forward ended, counted
     phase backward = phase::idle;
   };
 
-  // Parameters begin at 16 bytes, as they are gathered, and ranks have equal parts.
-  constexpr void add_unit(int layer) {
+  // Of a layer or the root: first those of the adapters in it, then itself.
+  constexpr void add_units(int at) {
+    const int layer = at == root_ ? none : at;
+    for (int which = 0; adapts_ && which < t_.parameters.size(); ++which) {
+      const parameter_record& parameter = t_.parameters[which];
+      if (parameter.unit != layer || !parameter.trains) continue;
+      unit made = begun_unit(parameter.data.format);
+      add_member(made, which);
+      end_unit(made, false);
+      unit_of_adapter_[which] = units_.push(made);
+    }
+    unit made = begun_unit(weights_);
+    for (int which = 0; which < t_.parameters.size(); ++which)
+      if (t_.parameters[which].unit == layer && unit_of_adapter_[which] == none)
+        add_member(made, which);
+    end_unit(made, at == root_);
+    units_[at] = made;
+  }
+  [[nodiscard]] constexpr unit begun_unit(element weights) const {
     unit made;
     made.first = members_.size();
-    const std::int64_t aligned = 16 / bytes_of(gathered_);
-    const auto pad_to = [&made](std::int64_t multiple) {
-      const std::int64_t padded = ceil_div(made.elements, multiple) * multiple;
-      if (padded != made.elements) ++made.pads;
-      made.elements = padded;
-    };
-    for (int at = 0; at < t_.parameters.size(); ++at) {
-      if (t_.parameters[at].unit != layer) continue;
-      pad_to(aligned);
-      members_.push(at);
-      starts_.push(made.elements);
-      made.elements += t_.parameters[at].whole.count();
-    }
-    made.count = members_.size() - made.first;
-    pad_to(ranks_);
-    if (made.count > 0) divide(made, layer == none);
-    units_.push(made);
+    made.weights = weights;
+    made.gathered = has_policy_ ? gathered_ : weights;
+    made.reduced = has_policy_ || reduced_ != weights_ ? reduced_ : weights;
+    return made;
+  }
+  // Parameters begin at 16 bytes, as they are gathered, and ranks have equal parts.
+  constexpr void add_member(unit& made, int parameter) {
+    pad(made, 16 / bytes_of(made.gathered));
+    members_.push(parameter);
+    starts_.push(made.elements);
+    made.elements += t_.parameters[parameter].whole.count();
+    ++made.count;
+  }
+  constexpr void end_unit(unit& made, bool is_root) {
+    pad(made, ranks_);
+    if (made.count > 0) divide(made, is_root);
+  }
+  static constexpr void pad(unit& made, std::int64_t multiple) {
+    const std::int64_t padded = ceil_div(made.elements, multiple) * multiple;
+    if (padded != made.elements) ++made.pads;
+    made.elements = padded;
   }
 
   // Its parameters come to the device, those of the outer modules first, are joined, and a part is
@@ -166,23 +217,23 @@ class flat_parameters final : public sharding {
       for (int which = of.first; which < of.first + of.count; ++which) {
         const tensor& whole = t_.parameters[members_[which]].whole;
         if ((whole.size.rank == 1) == vectors)
-          moved.push(t_.new_storage(whole.count() * bytes_of(weights_)));
+          moved.push(t_.new_storage(whole.count() * bytes_of(of.weights)));
       }
     };
     move(!is_root);
     move(is_root);
     for (int at = 0; is_root && at < t_.buffers.size(); ++at) t_.take_again(t_.buffers[at].storage);
-    const int joined = t_.new_storage(of.elements * bytes_of(weights_), {"flat parameter"});
+    const int joined = t_.new_storage(of.elements * bytes_of(of.weights), {"flat parameter"});
     const std::int64_t share = of.elements / ranks_;
     of.part = joined;
     if (ranks_ > 1) {
-      of.part = t_.new_storage(share * bytes_of(weights_), {"part of a flat parameter"});
+      of.part = t_.new_storage(share * bytes_of(of.weights), {"part of a flat parameter"});
       t_.release(joined);
     }
     for (int which = 0; which < moved.size(); ++which) t_.release(moved[which]);
     of.whole = of.part;
-    if (ranks_ > 1 || gathered_ != weights_) {
-      of.whole = t_.storages.push({of.elements * bytes_of(gathered_), none, 1, purpose::weights});
+    if (ranks_ > 1 || of.gathered != of.weights) {
+      of.whole = t_.storages.push({of.elements * bytes_of(of.gathered), none, 1, purpose::weights});
       t_.name(of.whole, {"gathered flat parameter"});
     }
     for (int which = of.first; which < of.first + of.count; ++which) {
@@ -191,7 +242,7 @@ class flat_parameters final : public sharding {
       const std::int64_t here = at_most(behind < 0 ? 0 : behind, parameter.whole.count());
       set_contiguous(parameter.data,
                      here == parameter.whole.count() ? parameter.whole.size : sizes{here});
-      parameter.data.format = weights_;
+      parameter.data.format = of.weights;
       parameter.data.storage = of.part;
       parameter.data.is_view = true;
       parameter.is_idle = parameter.is_idle || here == 0;
@@ -203,16 +254,17 @@ class flat_parameters final : public sharding {
   // Before the first forward tables are cast, and flat parameters are made, of which the memory
   // goes.
   constexpr void begin() {
-    const bool casts = gathered_ != weights_;
-    if (casts) code_->cast_tables(gathered_);
+    if (has_policy_) code_->cast_tables(gathered_);
     const auto make = [&](const unit& of) {
-      if (casts) t_.touch(of.elements / ranks_ * bytes_of(gathered_));
+      const bool casts = of.gathered != of.weights;
+      if (casts) t_.touch(of.elements / ranks_ * bytes_of(of.gathered));
       if (ranks_ == 1) return;
-      t_.touch(of.elements * bytes_of(gathered_));
-      if (casts) t_.touch(of.elements * bytes_of(weights_));
+      t_.touch(of.elements * bytes_of(of.gathered));
+      if (casts) t_.touch(of.elements * bytes_of(of.weights));
     };
     make(units_[root_]);
-    for (int at = 0; at < root_; ++at) make(units_[at]);
+    for (int at = 0; at < units_.size(); ++at)
+      if (at != root_) make(units_[at]);
   }
 
   constexpr void cast_input(value& input) {
@@ -226,15 +278,22 @@ class flat_parameters final : public sharding {
     storage = eager::none;
   }
 
+  // Whether its modules have the gathered parameters, else this rank's parts of them.
+  constexpr void show(const unit& of, bool whole) {
+    for (int which = of.first; which < of.first + of.count; ++which)
+      t_.parameters[members_[which]].is_seen_whole = whole;
+  }
   constexpr void gather(int at) {
     const unit& of = units_[at];
+    show(of, true);
     if (of.whole == eager::none || t_.has_memory(of.whole)) return;
     const auto charged = t_.charge(purpose::buffers);
     if (ranks_ == 1) return t_.on_stream(streams::parts)->take_again(of.whole);
     int cast = eager::none;
-    if (gathered_ != weights_)
-      cast = t_.on_stream(streams::parts)
-                 ->new_storage(of.elements / ranks_ * bytes_of(gathered_), {"part to be gathered"});
+    if (of.gathered != of.weights)
+      cast =
+          t_.on_stream(streams::parts)
+              ->new_storage(of.elements / ranks_ * bytes_of(of.gathered), {"part to be gathered"});
     t_.on_stream(streams::weights)->take_again(of.whole);
     t_.release(cast);
   }
@@ -255,7 +314,7 @@ class flat_parameters final : public sharding {
     growing_array<int> zeros;
     for (int at = 0; at < of.pads; ++at) zeros.push(t_.new_storage(1, {"zeros"}));
     const int joined =
-        t_.new_storage(of.elements * bytes_of(gathered_), {"gradient of a flat parameter"});
+        t_.new_storage(of.elements * bytes_of(of.gathered), {"gradient of a flat parameter"});
     for (int at = 0; at < zeros.size(); ++at) t_.release(zeros[at]);
     for (int which = of.first; which < of.first + of.count; ++which) {
       tensor& gradient = t_.parameters[members_[which]].whole_gradient;
@@ -280,7 +339,7 @@ class flat_parameters final : public sharding {
     for (int which = of.first; which < of.first + of.count; ++which) {
       const parameter_record& parameter = t_.parameters[members_[which]];
       const bool is_whole = parameter.data.count() == parameter.whole.count();
-      if (gathered_ != weights_ || !is_whole) t_.touch(parameter.data.bytes());
+      if (of.gathered != of.weights || !is_whole) t_.touch(parameter.data.bytes());
     }
   }
 
@@ -295,8 +354,8 @@ class flat_parameters final : public sharding {
     const auto aside = t_.on_stream(streams::gradients);
     const auto charged = t_.charge(purpose::gradients);
     growing_array<int> before;
-    element format = of.is_widened ? weights_ : gathered_;
-    for (const element next : {reduced_, weights_}) {
+    element format = of.is_widened ? of.weights : of.gathered;
+    for (const element next : {of.reduced, of.weights}) {
       if (next == format) continue;
       before.push(of.part_of_sum);
       of.part_of_sum =
@@ -314,14 +373,14 @@ class flat_parameters final : public sharding {
     const auto charged = t_.charge(purpose::gradients);
     const std::int64_t share = of.elements / ranks_;
     int cast = eager::none;
-    if (reduced_ != gathered_)
+    if (of.reduced != of.gathered)
       cast = t_.charge(purpose::buffers)
-                 ->new_storage(of.elements * bytes_of(reduced_), {"gradients to be reduced"});
-    int part = t_.new_storage(share * bytes_of(reduced_), {"reduced gradients of a unit"});
-    if (reduced_ != weights_) {
+                 ->new_storage(of.elements * bytes_of(of.reduced), {"gradients to be reduced"});
+    int part = t_.new_storage(share * bytes_of(of.reduced), {"reduced gradients of a unit"});
+    if (of.reduced != of.weights) {
       const int as_weights =
           t_.on_stream(replicates_ ? streams::replicas : streams::gradients)
-              ->new_storage(share * bytes_of(weights_), {"reduced gradients of a unit"});
+              ->new_storage(share * bytes_of(of.weights), {"reduced gradients of a unit"});
       t_.release(part);
       part = as_weights;
     }
@@ -352,6 +411,8 @@ class flat_parameters final : public sharding {
   bool reduces_always_;
   bool reduces_ = true;
   bool begins_step_ = true;
+  bool adapts_;
+  bool has_policy_;  // of formats, into which what is gathered is cast
   element weights_;
   element gathered_;
   element reduced_;
@@ -359,7 +420,8 @@ class flat_parameters final : public sharding {
   bool clips_;
   int zero_ = eager::none;  // FSDP's _zero_scalar, which stays from the first norm on
   int root_ = eager::none;
-  growing_array<unit> units_{};
+  growing_array<unit> units_{};           // of layers, the root, and adapters
+  growing_array<int> unit_of_adapter_{};  // by parameter
   growing_array<int> members_{};          // parameters, unit by unit,
   growing_array<std::int64_t> starts_{};  // where each begins in its flat parameter
   growing_array<int> turns_{};            // units, in the order of their forwards
