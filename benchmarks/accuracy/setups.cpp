@@ -199,6 +199,7 @@ std::string read_parallel(const row& source, training_setup& setup) {
     setup.framework.engine.is =
         is_first ? &gpuplan::engine_classes::fsdp1 : &gpuplan::engine_classes::fsdp2;
     setup.framework.engine.reduces_every_micro_batch = source.text("every") != "0";
+    setup.framework.engine.original_parameters = source.text("orig") != "0";
     const std::string_view gathered = source.text("fsdp_param_dtype");
     const std::string_view reduced = source.text("fsdp_reduce_dtype");
     // Its own formats are what the setup says of casts. Autocast is beside those of FSDP 1, whose

@@ -167,10 +167,12 @@ template <class Setup>
 constexpr auto asked_of_engine(const engine_class& by, const Setup& of) {
   const auto& ranks = of.parallelism;
   const bool is_reduced = of.framework.engine.reduces_every_micro_batch;
+  const bool are_original = of.framework.engine.original_parameters;
   return std::to_array<asked_property>({
       {by.gathers_weights, {fact::shard_group, ranks.shard_group}},
       {by.offloads_weights, {fact::weights_on_host, ranks.weights_on_host}},
       {by.gathers_weights, {fact::reduces_every_micro_batch, is_reduced}, true},
+      {by.wraps_adapters, {fact::original_parameters, are_original}, true},
       {by.has_fp32_gradients, {fact::fp32_gradients, of.precision.fp32_gradients}},
       {by.has_fp8_linears, {fact::fp8_linears, of.precision.fp8_linears}},
   });
@@ -219,6 +221,9 @@ struct engine {
   // FSDP: false is no_sync, or set_requires_gradient_sync(False), for all micro-batches but the
   // last. A pipeline's stages reduce once, behind the last one.
   bool reduces_every_micro_batch = true;
+  // FSDP 1: use_orig_params. Without them, which beside adapters alone is replayed, modules see
+  // what was gathered even when it is freed.
+  bool original_parameters = true;
   bool keeps_last_layer = false;  // whole, to its backward: reshard_after_forward=False of it
   bool gathers_before_checkpoint = false;  // of a layer; else its checkpoint gathers
 

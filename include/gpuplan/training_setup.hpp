@@ -441,10 +441,10 @@ constexpr failure flaw_of_batch(const training_setup& setup, const batch_plan& p
   const std::int64_t sharing = layout.shard_group != 0 ? layout.shard_group : plan.data_parallel;
   const number_format gathered = setup.precision.compute;
   const bool casts = gathered != setup.precision.weights && gathered != number_format::tf32;
-  if (wraps_adapters(setup) && setup.model.has_tied_head() && !casts &&
-      sharing * layout.context_parallel == 1)
+  if (wraps_adapters(setup) && setup.framework.engine.original_parameters &&
+      setup.model.has_tied_head() && !casts && sharing * layout.context_parallel == 1)
     return without_code({replicas,
-                         {fact::sharding, setup.framework.engine.is->name},
+                         {fact::original_parameters, true},
                          {fact::trains, setup.trains.what},
                          {fact::tied_embeddings, true},
                          {fact::at_least, 2}});

@@ -120,6 +120,14 @@ TEST_CASE("FSDP accumulates as Accelerate does, and of FSDP 1 what is not known 
   precision_recipe held = bf16_under_autocast;
   held.reduced = number_format::bf16;
   CHECK(adapted.setup.precision == held);
+  CHECK(adapted.setup.framework.engine.original_parameters);
+  for (const bool adapts : {true, false}) {
+    const io::configured_training bare = made_of(
+        std::string("fsdp: full_shard\nfsdp_config: {version: 1, use_orig_params: false}\n") +
+        (adapts ? "use_peft: true\nlora_r: 16\n" : ""));
+    CHECK(bare.setup.framework.engine.original_parameters == !adapts);
+    CHECK(bare.setup.framework.engine.is == &engine_classes::fsdp1);
+  }
   const io::configured_training decomposed =
       made_of("use_peft: true\nlora_r: 16\nuse_dora: true\n");
   CHECK(decomposed.setup.framework.engine.is == &engine_classes::fsdp2);

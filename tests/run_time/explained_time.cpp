@@ -469,6 +469,39 @@ TEST_CASE("what ranks share moves at the rate of their links, or as fast as the 
   CHECK(compared > 100);
 }
 
+TEST_CASE("each matrix of adapters is a message of its own where FSDP 1 wraps it") {
+  constexpr std::int64_t layers = 16;   // of Llama 3.2 1B
+  constexpr std::int64_t matrices = 4;  // of adapters of queries and values
+  roofline_time model{
+      .setup = {.model = catalog::llama_3_2_1b,
+                .sequence_length = 1024,
+                .parallelism = {.zero_stage = 3},
+                .framework = catalog::hugging_face_llama},
+      .on = {.gpu = catalog::h100_sxm5_80gb, .gpus_per_node = 8, .inside_node = 450_GBps}};
+  model.setup.trains.what = training::adapters;
+  model.setup.trains.adapters.rank = 16;
+  const batch_plan plan{.micro_batch = 1, .data_parallel = 8};
+  const auto calls = [&](const engine_class& by, recompute_mode recompute) {
+    model.setup.framework.engine.is = &by;
+    model.setup.precision = &by == &engine_classes::fsdp1 ? bf16_under_autocast : bf16_pure;
+    model.setup.recompute = recompute;
+    REQUIRE(validate(model, plan));
+    double sum = 0;
+    const time_explanation explained = explain_time(model, plan);
+    for (const time_piece& piece : explained.pieces())
+      if (piece.cause == time_cause::sharded_weights) sum += piece.calls;
+    return sum;
+  };
+  // For the forward, for the backward, where the last layer is still there, and in the place of one
+  // message of a layer's gradients; where layers are computed again, for that too.
+  const double more = matrices * (layers + layers - 1) + (matrices - 1) * layers;
+  CHECK(calls(engine_classes::fsdp1, recompute_mode::none) ==
+        doctest::Approx(calls(engine_classes::fsdp2, recompute_mode::none) + more));
+  CHECK(calls(engine_classes::fsdp1, recompute_mode::full) ==
+        doctest::Approx(calls(engine_classes::fsdp2, recompute_mode::full) + more +
+                        matrices * (layers - 1)));
+}
+
 // Of large messages on a slow link all is its rate, and of small ones all is latency.
 TEST_CASE("a link that is a little better saves its own part of the step alone") {
   for (const bool in_node : {true, false})

@@ -140,7 +140,7 @@ TEST_CASE("of adapters it is refused what trains beside them, and what PyTorch s
   CHECK(refuses(fact::copies_embedding, [](lora& of) { of.copy_embedding = true; }));
   CHECK(refuses(fact::adapter_embedding, [](lora& of) { of.targets.embedding = true; }));
   CHECK(refuses(fact::trainable_biases, [](lora& of) { of.bias = lora_bias::all; }));
-  // Its embeddings would be a unit too.
+  // Its embeddings would be a unit too, and encoder-decoders were not as replayed.
   training_setup encoder = setup;
   encoder.model = catalog::bert_base_uncased;
   encoder.framework = catalog::hugging_face_bert;
@@ -148,6 +148,10 @@ TEST_CASE("of adapters it is refused what trains beside them, and what PyTorch s
   encoder.sequence_length = 128;
   encoder.encodings = 2;
   CHECK(validate(encoder).why()[fact::model_kind] == static_cast<int>(model_kind::encoder));
+  encoder.model = catalog::t5_base;
+  encoder.framework.implementation = catalog::hugging_face_t5.implementation;
+  encoder.encodings = 1;
+  CHECK(validate(encoder).why()[fact::model_kind] == static_cast<int>(model_kind::encoder_decoder));
 
   // Llama 3.2 1B's head is its table. A rank alone may have it cast, or shared with another.
   const batch_plan alone{.micro_batch = 1, .data_parallel = 1};
@@ -159,6 +163,12 @@ TEST_CASE("of adapters it is refused what trains beside them, and what PyTorch s
   changed = setup;
   changed.model.tied_embeddings = false;
   CHECK(validate(changed, alone));
+  changed = setup;
+  changed.framework.engine.original_parameters = false;
+  CHECK(validate(changed, alone));
+  changed.trains = {};
+  changed.precision = bf16_mixed;
+  CHECK(validate(changed).why()[fact::trains] == static_cast<int>(training::full));
 }
 
 TEST_CASE("each matrix of the adapters is a unit beside those of the layers") {
@@ -168,10 +178,13 @@ TEST_CASE("each matrix of the adapters is a unit beside those of the layers") {
   // What trains is a thousandth: neither its gradients nor their states are of the whole model.
   const std::int64_t all = parameters(whole.model).total();
   CHECK(replay(adapted, plan)->peak.requested + all < replay(whole, plan)->peak.requested);
-  // What its modules see of a part is fp32, to which PEFT casts what they read. Without parts that
-  // are freed after the forward, they see what was gathered.
-  adapted.recompute = recompute_mode::full;
+  // What its modules see of a part is fp32, to which PEFT casts what they read.
   const std::int64_t freed = replay(adapted, plan)->peak.requested;
-  adapted.trains.adapters.weights = number_format::bf16;
+  training_setup in_bf16 = adapted;
+  in_bf16.trains.adapters.weights = number_format::bf16;
+  CHECK(replay(in_bf16, plan)->peak.requested < freed);
+  // Without the original parameters, too, and their parts stay fp32.
+  adapted.framework.engine.original_parameters = false;
   CHECK(replay(adapted, plan)->peak.requested < freed);
+  CHECK(replay(adapted, plan)->peak.requested > replay(in_bf16, plan)->peak.requested);
 }

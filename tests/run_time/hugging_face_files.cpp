@@ -169,6 +169,10 @@ TEST_CASE("engines in arguments of transformers are understood") {
   CHECK(says(old.config.recompute, recompute_mode::full));
   CHECK(has_said(old, remark::kind::outdated, "fsdp"));
   CHECK(old.not_understood.empty());
+  CHECK_FALSE(old.config.original_parameters);
+  const read_config bare =
+      read_arguments_text("fsdp: full_shard\nfsdp_config: {version: 1, use_orig_params: false}\n");
+  CHECK(says(bare.config.original_parameters, false));
   CHECK(read_arguments_text("fsdp: true\n").config.engine == "fsdp2");
   const read_config synced = read_arguments_text(
       "fsdp: true\naccelerator_config: {gradient_accumulation_kwargs: {sync_each_batch: true}}\n");

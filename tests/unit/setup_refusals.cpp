@@ -55,6 +55,11 @@ constexpr training_setup with(training_setup setup, const precision_recipe& prec
 
 constexpr training_setup hugging_face = with(llama, catalog::hugging_face_llama);
 constexpr training_setup fully_sharded = with(llama, &engine_classes::fsdp2, 3);
+constexpr training_setup wrapped = [] {
+  training_setup setup = with(hugging_face, &engine_classes::fsdp1, 3);
+  setup.trains = {.what = training::adapters, .adapters = {.rank = 8}};
+  return setup;
+}();
 constexpr training_setup deepspeed =
     with(with(hugging_face, &engine_classes::deepspeed, 2), bf16_master);
 constexpr training_setup megatron = with(with(llama, catalog::megatron_core), bf16_master);
@@ -396,6 +401,29 @@ TEST_CASE("ZeRO stages and what lies on the host") {
       refuses(llama,
               "reduces_every_micro_batch false is not taken beside sharding ddp; true is",
               [](training_setup& of) { of.framework.engine.reduces_every_micro_batch = false; }));
+}
+
+TEST_CASE("adapters that FSDP 1 wraps") {
+  STATIC_CHECK(validate(wrapped));
+  STATIC_CHECK(validate(with(wrapped, fp32_precision)));
+  STATIC_CHECK(validate(with(wrapped, bf16_pure)));
+  STATIC_CHECK(validate(with(wrapped, bf16_under_autocast)));
+  STATIC_CHECK(refuses(wrapped,
+                       "adapter_magnitudes true is not taken beside sharding fsdp1; false is",
+                       [](training_setup& of) { of.trains.adapters.magnitudes = true; }));
+  STATIC_CHECK(refuses(wrapped,
+                       "trains head is not taken beside sharding fsdp1; full or adapters is",
+                       [](training_setup& of) { of.trains = {.what = training::head}; }));
+  STATIC_CHECK(refuses(wrapped,
+                       "original_parameters false is not taken beside trains full; true is",
+                       [](training_setup& of) {
+                         of.trains = {};
+                         of.framework.engine.original_parameters = false;
+                       }));
+  STATIC_CHECK(
+      refuses(with(llama, &engine_classes::fsdp2, 3),
+              "original_parameters false is not taken beside sharding fsdp2; true is",
+              [](training_setup& of) { of.framework.engine.original_parameters = false; }));
 }
 
 TEST_CASE("an engine that the replay has no code for") {

@@ -665,7 +665,7 @@ named_setup setup_of(const arguments& given) {
   choose_sharding(given, made.setup);
   choose_precision(given, made.setup);
   if (!given.from.empty() && io::framework_of_tool(given.files.tool) == nullptr)
-    io::reduce_as_accelerate(given.files.config, made.setup);
+    io::share_as_accelerate(given.files.config, made.setup);
   adapt_parts(made);
   if (given.from.empty()) check_shares(made.setup, given.plan);
   check(validate(made.setup.trains, made.setup.model), made.setup);

@@ -385,10 +385,18 @@ class step_explainer : step_composer {
                                  layout_.tensor_parallel);
     sharing_.whole += calls * communication_.sharing_time(size) - links;
   }
+  constexpr void gather_matrices(const shared_time& of, double times) {
+    if (of.matrices != 0) gather(of.trained / of.matrices, times * of.matrices);
+  }
+  constexpr void scatter_trained(const shared_time& of, std::int64_t layers, double times) {
+    const double pieces = of.matrices == 0 ? count(layers) : of.matrices;
+    scatter(of.trained / pieces, times * pieces);
+  }
   constexpr void share_of_end(const shared_time& end, double times) {
     if (!shares_in_passes()) return;
     gather(end.parameters, times);
-    scatter(end.trained, times);
+    gather_matrices(end, times);
+    scatter_trained(end, 1, times);
   }
   constexpr void share_of_layers(const shared_time& sum,
                                  std::int64_t layers,
@@ -397,11 +405,15 @@ class step_explainer : step_composer {
     if (!shares_in_passes() || layers == 0) return;
     const double each = sum.parameters / count(layers);
     gather(each, share * count(layers));
+    gather_matrices(sum, share);
     if (layout_.zero_stage == 3 && sum.time.backward > 0) {
       const bool first_is_there = costs_.hides_gathers && is_below_head;
-      gather(each, share * count(layers - (first_is_there ? 1 : 0)));
+      const double again = share * count(layers - (first_is_there ? 1 : 0));
+      gather(each, again);
+      const double recomputed = sum.time.recompute > 0 ? recomputed_share_ : 0;
+      gather_matrices(sum, again / count(layers) * (1 + recomputed));
     }
-    scatter(sum.trained / count(layers), share * count(layers));
+    scatter_trained(sum, layers, share);
   }
 
   constexpr void add_rank(const step_line& step) {

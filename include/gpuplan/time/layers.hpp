@@ -92,16 +92,24 @@ struct layer_cost {
   pass_cost forward{};
   pass_cost backward{};
   pass_cost again{};
-  double adapters = 0;  // parameters of the adapters that train in it
+  double adapters = 0;  // parameters of the adapters that train in it,
+  double matrices = 0;  // in as many matrices
 };
 
 [[nodiscard]] constexpr layer_cost operator+(const layer_cost& a, const layer_cost& b) {
-  return {
-      a.forward + b.forward, a.backward + b.backward, a.again + b.again, a.adapters + b.adapters};
+  return {a.forward + b.forward,
+          a.backward + b.backward,
+          a.again + b.again,
+          a.adapters + b.adapters,
+          a.matrices + b.matrices};
 }
 
 [[nodiscard]] constexpr layer_cost operator*(double count, const layer_cost& a) {
-  return {count * a.forward, count * a.backward, count * a.again, count * a.adapters};
+  return {count * a.forward,
+          count * a.backward,
+          count * a.again,
+          count * a.adapters,
+          count * a.matrices};
 }
 
 /// What kernels that make four-bit matrices whole reach of what element-wise kernels do. Of runs
@@ -709,6 +717,7 @@ class cost_visitor {
     wanted_ = frozen_beside;
     stream(tokens * batch * out, 2, 5 * element_, 3 * element_);
     cost.adapters += batch * rank * (in + out);
+    cost.matrices += batch * 2;
   }
   // A matrix that is stored in four bits is made whole for its product, and again for the gradient
   // of what it read: a kernel reads codes and scales, and writes it in the format of products;

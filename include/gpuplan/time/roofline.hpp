@@ -457,13 +457,15 @@ class step_composer {
   struct shared_time {
     micro_batch_time time{};  // without what sharing takes
     double parameters = 0;
-    double trained = 0;  // of these, or of adapters beside them
+    double trained = 0;   // of these, or of adapters beside them
+    double matrices = 0;  // in which these are, each shared by itself; 0: all in one
 
     constexpr void add(std::int64_t times, const shared_time& added) {
       if (times == 0) return;
       time = time + count(times) * added.time;
       parameters += count(times) * added.parameters;
       trained += count(times) * added.trained;
+      matrices += count(times) * added.matrices;
     }
   };
 
@@ -559,7 +561,8 @@ class step_composer {
                      .forward_pass = forward.total(),
                      .weights = cost.backward.weights},
             .parameters = parameters,
-            .trained = (wanted.weights ? parameters : 0) + cost.adapters};
+            .trained = (wanted.weights ? parameters : 0) + cost.adapters,
+            .matrices = wraps_adapters(setup_) ? cost.matrices : 0};
   }
 
   constexpr void tabulate(layer_kind kind, std::int64_t layers) {
@@ -758,6 +761,15 @@ class step_composer {
     return factors_.sharing *
            (communication_.scatter_time(parameters * each) + host_copy_time(parameters, each));
   }
+  // Of one of so many layers: of matrices that are shared each by itself, and of what trains.
+  constexpr double gather_time_of_matrices(const shared_time& of, std::int64_t layers) const {
+    if (of.matrices == 0) return 0;
+    return of.matrices / count(layers) * gather_time(of.trained / of.matrices);
+  }
+  constexpr double scatter_time_of_trained(const shared_time& of, std::int64_t layers) const {
+    if (of.matrices == 0) return scatter_time(of.trained / count(layers));
+    return of.matrices / count(layers) * scatter_time(of.trained / of.matrices);
+  }
   // How much longer a pass takes with a layer's communication beside each.
   constexpr double exposed_of_pass(
       std::int64_t layers, double work, double gather, double scatter, bool first_is_there) const {
@@ -777,11 +789,14 @@ class step_composer {
                                     bool is_below_head) const {
     micro_batch_time time = given.time;
     if (!shares_in_passes() || layers == 0) return time;
-    const double each = given.parameters / count(layers);
-    const double gather = gather_time(each);
+    const double within = gather_time_of_matrices(given, layers);
+    const double gather = gather_time(given.parameters / count(layers)) + within;
     const bool returns = time.backward > 0;  // else nothing needs weights again
-    const double again = layout_.zero_stage == 3 && returns ? gather : 0;
-    const double scatter = scatter_time(given.trained / count(layers));
+    // Within a layer that is computed again they are gathered for that too.
+    const double again = layout_.zero_stage == 3 && returns
+                             ? gather + (time.recompute > 0 ? recomputed_share_ * within : 0)
+                             : 0;
+    const double scatter = scatter_time_of_trained(given, layers);
     double before = count(layers) * gather;
     double behind = count(layers) * (again + scatter);
     if (costs_.hides_gathers) {
@@ -798,8 +813,8 @@ class step_composer {
   constexpr micro_batch_time of_end(const shared_time& end, double factor) const {
     micro_batch_time time = factor * end.time;
     if (!shares_in_passes()) return time;
-    double before = gather_time(end.parameters);
-    double behind = scatter_time(end.trained);
+    double before = gather_time(end.parameters) + gather_time_of_matrices(end, 1);
+    double behind = scatter_time_of_trained(end, 1);
     if (costs_.hides_gathers) {
       behind = communication_.exposed(time.total() - time.forward_pass, behind);
       before = communication_.exposed(time.forward_pass, before);

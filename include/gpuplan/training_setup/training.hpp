@@ -133,18 +133,15 @@ constexpr failure flaw_of_pipelined_adapters(const training_setup& setup) {
 }
 
 // Where each matrix of the adapters is a unit, nothing else trains. PEFT's policy makes units of
-// encoders' embeddings too.
+// encoders' embeddings too; steps of encoder-decoders with full recomputation were not as replayed.
 constexpr failure flaw_of_wrapped_adapters(const training_setup& setup) {
   const lora& adapters = setup.trains.adapters;
   const named_fact sharding{fact::sharding, setup.framework.engine.is->name};
   const named_fact trains{fact::trains, setup.trains.what};
   const model_kind kind = setup.model.kind;
-  if (kind == model_kind::encoder || kind == model_kind::vision)
-    return without_code({{fact::model_kind, kind},
-                         trains,
-                         sharding,
-                         {fact::takes, model_kind::decoder},
-                         {fact::takes, model_kind::encoder_decoder}});
+  if (kind != model_kind::decoder)
+    return without_code(
+        {{fact::model_kind, kind}, trains, sharding, {fact::takes, model_kind::decoder}});
   return flaw_if_any({{fact::adapter_magnitudes, adapters.magnitudes},
                       {fact::adapter_base_block, adapters.base.block},
                       {fact::adapter_embedding, adapters.targets.embedding},
@@ -156,7 +153,10 @@ constexpr failure flaw_of_wrapped_adapters(const training_setup& setup) {
 
 // What is left frozen, and who has code for that.
 constexpr failure flaw_of_training(const training_setup& setup) {
-  if (setup.trains.what == training::full) return {};
+  const bool are_original = setup.framework.engine.original_parameters;
+  if (setup.trains.what == training::full)
+    return flaw_unless({{{fact::original_parameters, are_original}}},
+                       {fact::trains, setup.trains.what});
   const transformer& model = setup.model;
   const layer_class& code = setup.framework.layers();
   const engine_class& by = *setup.framework.engine.is;

@@ -218,12 +218,15 @@ inline void set_step(const training_config& config, training_setup& to) {
   return config.engine;
 }
 
-/// Has FSDP's gradients reduced as Accelerate does, under which transformers and the trainers on it
-/// run: in the format of products, which its policy names, and in micro-batches before the last not
-/// at all, unless files say so (`sync_each_batch`).
-inline void reduce_as_accelerate(const training_config& config, training_setup& setup) {
+/// Has FSDP share as Accelerate does, under which transformers and the trainers on it run:
+/// gradients are reduced in the format of products, which its policy names, and in micro-batches
+/// before the last not at all, unless files say so (`sync_each_batch`). Parameters that files do
+/// not want as they were (`use_orig_params`) are so beside adapters alone.
+inline void share_as_accelerate(const training_config& config, training_setup& setup) {
   engine& by = setup.framework.engine;
   if (!by.is->gathers_weights) return;
+  by.original_parameters = !gpuplan::detail::wraps_adapters(setup) || !config.original_parameters ||
+                           *config.original_parameters;
   by.reduces_every_micro_batch =
       config.reduces_every_micro_batch && *config.reduces_every_micro_batch;
   if (setup.precision.autocast()) setup.precision.reduced = setup.precision.compute;
@@ -504,7 +507,11 @@ class training_builder {
     io::set_step(config_, setup);
     const said_recipe said = recipe_of(config_, setup.trains.what, *setup.framework.engine.is);
     setup.precision = said.is;
-    if (framework_of_tool(tool_) == nullptr) reduce_as_accelerate(config_, setup);
+    if (framework_of_tool(tool_) == nullptr) share_as_accelerate(config_, setup);
+    if (config_.original_parameters && !*config_.original_parameters &&
+        setup.framework.engine.original_parameters)
+      assume("original_parameters",
+             "true: of use_orig_params false the estimate knows adapters of FSDP 1 alone");
     to_.assumed.insert(to_.assumed.end(), said.assumed.begin(), said.assumed.end());
   }
 

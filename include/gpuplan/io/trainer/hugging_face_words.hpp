@@ -453,8 +453,7 @@ inline void read_fsdp(settings_reader& from, bool has_policy, int version, train
       is_first && (ahead == nullptr || ahead->text() == nullptr ||
                    (*ahead->text() != "BACKWARD_PRE" && *ahead->text() != "backward_pre")))
     doubt("backward_prefetch", "is not BACKWARD_PRE; the estimate gathers a layer ahead");
-  if (const auto is = from.flag(path("use_orig_params")); is_first && is && !*is)
-    doubt("use_orig_params", "is false; the estimate is as if it were true");
+  if (const auto is = from.flag(path("use_orig_params")); is_first) to.original_parameters = is;
   for (const char* key : {"offload_params", "cpu_offload"})
     if (const auto is = from.flag(path(key))) to.weights_on_host = to.optimizer_on_host = *is;
   // Where it is false, gradient_checkpointing may still be true.

@@ -41,6 +41,7 @@ void for_each_member(const With& with) {
   with("fuses_loss", &c::fuses_loss), with("liger_kernels", &c::liger_kernels);
   with("cut_cross_entropy", &c::cut_cross_entropy);
   with("reduces_every_micro_batch", &c::reduces_every_micro_batch);
+  with("original_parameters", &c::original_parameters);
   with("dropout", &c::dropout), with("clip_norm", &c::clip_norm);
   with("learning_rate", &c::learning_rate), with("least_learning_rate", &c::least_learning_rate);
   with("warm_up_steps", &c::warm_up_steps), with("warm_up_share", &c::warm_up_share);

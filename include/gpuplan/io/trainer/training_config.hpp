@@ -91,6 +91,7 @@ struct training_config {
   known<bool> cut_cross_entropy{};          // likewise as `liger_kernels`
   known<bool> liger_kernels{};              // as `implementation` has it
   known<bool> reduces_every_micro_batch{};  // as `engine` has it; default: false (Accelerate's)
+  known<bool> original_parameters{};        // as `engine` has it
   known<double> dropout{};
   known<double> clip_norm{};  // gradients' norm, at most; 0: they are not clipped
 

@@ -1,7 +1,6 @@
 #pragma once
 
-// PyTorch's FullyShardedDataParallel (FSDP1) around each layer, then around the model, with
-// use_orig_params. Private.
+// PyTorch's FullyShardedDataParallel (FSDP1) around each layer, then around the model. Private.
 
 #include <gpuplan/batch.hpp>
 #include <gpuplan/detail/integer.hpp>
@@ -33,6 +32,7 @@ class flat_parameters final : public sharding {
                                                          : plan.data_parallel)),
         replicates_(ranks_ < plan.data_parallel * setup.parallelism.context_parallel),
         reduces_always_(setup.framework.engine.reduces_every_micro_batch),
+        shows_parts_(setup.framework.engine.original_parameters),
         adapts_(setup.trains.what == training::adapters),
         has_policy_(setup.precision.autocast()),
         weights_(element_of(setup.precision.weights)),
@@ -150,7 +150,8 @@ class flat_parameters final : public sharding {
     int first = 0;  // of its members
     int count = 0;
     int pads = 0;               // between members, and behind them
-    std::int64_t elements = 0;  // with those
+    std::int64_t elements = 0;  // with those,
+    std::int64_t joined = 0;    // and as many in its gradient before it is reduced
     int whole = eager::none;    // the flat parameter, while it is gathered
     int part = eager::none;     // of it, this rank's
     int sum = eager::none;      // of the gradients of micro-batches, whole,
@@ -190,16 +191,22 @@ class flat_parameters final : public sharding {
     made.reduced = has_policy_ || reduced_ != weights_ ? reduced_ : weights;
     return made;
   }
-  // Parameters begin at 16 bytes, as they are gathered, and ranks have equal parts.
+  // Parameters begin at 16 bytes, as they are gathered, and ranks have equal parts. Where parts are
+  // not shown only the latter pads, behind all.
   constexpr void add_member(unit& made, int parameter) {
-    pad(made, 16 / bytes_of(made.gathered));
+    if (shows_parts_) pad(made, 16 / bytes_of(made.gathered));
     members_.push(parameter);
     starts_.push(made.elements);
     made.elements += t_.parameters[parameter].whole.count();
     ++made.count;
   }
   constexpr void end_unit(unit& made, bool is_root) {
+    made.joined = made.elements;
     pad(made, ranks_);
+    if (shows_parts_)
+      made.joined = made.elements;
+    else
+      made.pads = 0;
     if (made.count > 0) divide(made, is_root);
   }
   static constexpr void pad(unit& made, std::int64_t multiple) {
@@ -223,7 +230,7 @@ class flat_parameters final : public sharding {
     move(!is_root);
     move(is_root);
     for (int at = 0; is_root && at < t_.buffers.size(); ++at) t_.take_again(t_.buffers[at].storage);
-    const int joined = t_.new_storage(of.elements * bytes_of(of.weights), {"flat parameter"});
+    const int joined = t_.new_storage(of.joined * bytes_of(of.weights), {"flat parameter"});
     const std::int64_t share = of.elements / ranks_;
     of.part = joined;
     if (ranks_ > 1) {
@@ -278,10 +285,10 @@ class flat_parameters final : public sharding {
     storage = eager::none;
   }
 
-  // Whether its modules have the gathered parameters, else this rank's parts of them.
+  // Whether its modules see the gathered parameters, else this rank's parts of them.
   constexpr void show(const unit& of, bool whole) {
     for (int which = of.first; which < of.first + of.count; ++which)
-      t_.parameters[members_[which]].is_seen_whole = whole;
+      t_.parameters[members_[which]].is_seen_whole = whole || !shows_parts_;
   }
   constexpr void gather(int at) {
     const unit& of = units_[at];
@@ -314,7 +321,7 @@ class flat_parameters final : public sharding {
     growing_array<int> zeros;
     for (int at = 0; at < of.pads; ++at) zeros.push(t_.new_storage(1, {"zeros"}));
     const int joined =
-        t_.new_storage(of.elements * bytes_of(of.gathered), {"gradient of a flat parameter"});
+        t_.new_storage(of.joined * bytes_of(of.gathered), {"gradient of a flat parameter"});
     for (int at = 0; at < zeros.size(); ++at) t_.release(zeros[at]);
     for (int which = of.first; which < of.first + of.count; ++which) {
       tensor& gradient = t_.parameters[members_[which]].whole_gradient;
@@ -375,7 +382,11 @@ class flat_parameters final : public sharding {
     int cast = eager::none;
     if (of.reduced != of.gathered)
       cast = t_.charge(purpose::buffers)
-                 ->new_storage(of.elements * bytes_of(of.reduced), {"gradients to be reduced"});
+                 ->new_storage(of.joined * bytes_of(of.reduced), {"gradients to be reduced"});
+    int padded = eager::none;
+    if (of.joined != of.elements)
+      padded = t_.charge(purpose::buffers)
+                   ->new_storage(of.elements * bytes_of(of.reduced), {"padded gradients"});
     int part = t_.new_storage(share * bytes_of(of.reduced), {"reduced gradients of a unit"});
     if (of.reduced != of.weights) {
       const int as_weights =
@@ -389,6 +400,7 @@ class flat_parameters final : public sharding {
     else
       t_.release(part);  // added into that
     t_.release(cast);
+    t_.release(padded);
     drop(of.sum);
   }
 
@@ -409,6 +421,7 @@ class flat_parameters final : public sharding {
   std::int64_t ranks_;  // that share
   bool replicates_;     // other groups have the same
   bool reduces_always_;
+  bool shows_parts_;  // to modules, where what was gathered is freed
   bool reduces_ = true;
   bool begins_step_ = true;
   bool adapts_;
