@@ -71,12 +71,15 @@ inline void read_precision(settings_reader& from, training_config& to) {
 }
 
 // The format in which axolotl has the weights that autocast casts: bf16 where it casts to that, but
-// for those that Accelerate makes fp32 before fully_shard divides them.
+// for those that Accelerate makes fp32: all that FSDP divides, but for what FSDP 1 has frozen
+// beside adapters.
 inline known<number_format> weights_of(const training_config& is) {
   if (!says(is.precision, training_precision::bf16) && !says(is.precision, training_precision::fp8))
     return {};
   if (is.engine == "deepspeed") return {};
-  return hugging_face::is_fsdp(is.engine) ? number_format::fp32 : number_format::bf16;
+  const bool keeps_frozen = is.engine == "fsdp1" && is.adapters;
+  return hugging_face::is_fsdp(is.engine) && !keeps_frozen ? number_format::fp32
+                                                           : number_format::bf16;
 }
 
 inline void read_attention(settings_reader& from, training_config& to) {

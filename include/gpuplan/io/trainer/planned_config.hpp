@@ -108,6 +108,7 @@ struct planned_run_words {
   const engine& sharing = setup.framework.engine;
   if (sharing.is->gathers_weights && plan.accumulation > 1)
     made.reduces_every_micro_batch = sharing.reduces_every_micro_batch;
+  if (!sharing.original_parameters) made.original_parameters = false;
   if (setup.padding_free) made.packing = made.padding_free = true;
   if (setup.dropout > 0) made.dropout = setup.dropout;
   made.learning_rate = run.learning_rate;
