@@ -250,7 +250,7 @@ class model {
         linear({prefix + "k_proj", "key", width, groups * query},
                part::attention,
                layer,
-               bias,
+               bias && shape.key_bias,
                by_groups);
         linear({prefix + "v_proj", "value", width, groups * query},
                part::attention,

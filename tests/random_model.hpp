@@ -48,6 +48,7 @@ gpuplan::transformer random_model(Dice& roll) {
   model.attention_bias = roll.coin();
   model.attention_out_bias = roll.coin();
   model.fused_qkv = roll.one_in(3);
+  model.key_bias = model.fused_qkv || roll.coin();
   model.attention_sinks = roll.one_in(5);
   if (roll.one_in(3)) {
     model.sliding_window = roll.from(1, 7);

@@ -235,7 +235,8 @@ described_setup describe_configured_step(const row& source) {
   described.why_not = read_model(source, config_of(source), described);
   if (!described.why_not.empty()) return described;
   const std::string_view wrap = source.text("wrap");
-  if (!wrap.empty() && wrap != "MeanPool" && wrap != "VLA" && wrap != "Gr00t") {
+  constexpr std::string_view known[] = {"", "Classifier", "MeanPool", "VLA", "Gr00t"};
+  if (std::find(std::begin(known), std::end(known), wrap) == std::end(known)) {
     described.why_not = "what loss '" + std::string(wrap) + "' puts around the model is not known";
     return described;
   }

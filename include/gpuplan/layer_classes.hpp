@@ -53,6 +53,9 @@ constexpr failure flaw_of_most(const transformer& model,
           layers);
       failed(why))
     return why;
+  if (const failure why = flaw_unless({{{fact::key_bias, model.key_bias}, true}}, layers);
+      failed(why))
+    return why;
   if (as.layers->has_every_part && as.transformer_engine) return {};
   if (moe.num_experts != 0) {
     const named_fact experts{fact::num_experts, moe.num_experts};

@@ -437,7 +437,7 @@ constexpr void visit_attention(const transformer& model, bool cross, Visitor& vi
       visitor.linear({.kind = is_key ? operator_kind::key : operator_kind::value,
                       .in = width,
                       .out = groups * query_dim,
-                      .bias = bias,
+                      .bias = bias && (!is_key || model.key_bias),
                       .from = keys_from,
                       .to = is_key ? slot::key : slot::value,
                       .split = tensor_split::columns,

@@ -256,7 +256,8 @@ struct transformer {
   // Attention.
   latent_attention mla{};                 // where kv_lora_rank is set
   disentangled_attention disentangled{};  // where distances is set
-  bool attention_bias = false;            // of query, key and value
+  bool attention_bias = false;            // of query, key and value,
+  bool key_bias = true;                   // where it is apart; false: Whisper, DINOv3
   bool attention_out_bias = false;
   bool fused_qkv = false;           // one linear layer makes query, key and value
   bool parallel_attention = false;  // attention and MLP read the same residual

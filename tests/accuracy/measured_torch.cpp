@@ -94,7 +94,7 @@ TEST_CASE("steps of models that a configuration describes, to the byte") {
                                 quantity::peak_allocated})
       CHECK(count_exact(all, what) == rows);
   };
-  all_are_exact("configured_images.csv", 38);
+  all_are_exact("configured_images.csv", 61);
   all_are_exact("configured_composites.csv", 96);
   all_are_exact("sharded_composites.csv", 43);
 }

@@ -240,6 +240,14 @@ std::int64_t replayed(const training_setup& setup, const batch_plan& plan) {
   return replay(setup, plan, 2)->peak.requested;
 }
 
+constexpr transformer dinov3_base = [] {
+  transformer model = catalog::dinov2_base_imagenet1k_1_layer;
+  model.position_rows = 0;
+  model.key_bias = false;
+  model.classifier_inputs = 1;
+  return model;
+}();
+
 struct pair_of_code {
   const transformer& model;
   const framework& code;
@@ -259,6 +267,7 @@ const pair_of_code pairs[] = {{catalog::gpt2, catalog::torch_gpt},
                               {catalog::olmo_1b, catalog::hugging_face_olmo},
                               {catalog::bert_base_uncased, catalog::hugging_face_bert},
                               {catalog::vit_base_patch16_224, catalog::hugging_face_clip},
+                              {dinov3_base, catalog::hugging_face_dinov3},
                               {catalog::llama_3_2_1b, catalog::lit_gpt},
                               {catalog::llama_3_8b, catalog::torchtitan}};
 
@@ -518,6 +527,22 @@ const refused_setup refused_setups[] = {
      catalog::hugging_face_dinov2,
      [](training_setup& of) { of.model.pooler = true; },
      "pooler true is not taken beside layers dinov2; false is"},
+    {catalog::dinov2_base_imagenet1k_1_layer,
+     catalog::hugging_face_dinov2,
+     [](training_setup& of) { of.model.key_bias = false; },
+     "key_bias false is not taken beside layers dinov2; true is"},
+    {dinov3_base,
+     catalog::hugging_face_dinov3,
+     [](training_setup& of) { of.model.position_rows = 196; },
+     "position_rows 196 is not taken beside layers dinov3; 0 is"},
+    {dinov3_base,
+     catalog::hugging_face_dinov3,
+     [](training_setup& of) { of.model.hidden_size = 792; },
+     "head_dim 66 is not taken beside layers dinov3; 64 or 68 is"},
+    {catalog::whisper_tiny,
+     catalog::hugging_face_whisper,
+     [](training_setup& of) { of.model.key_bias = true; },
+     "key_bias true is not taken beside layers whisper; false is"},
     {catalog::swin_tiny_patch4_window7_224,
      catalog::hugging_face_swin,
      [](training_setup& of) { of.model.position_rows = 5; },

@@ -111,6 +111,7 @@ double roughly(const transformer& m) {
                  d(m.mla.kv_lora_rank) * heads * (d(m.mla.qk_nope_head_dim) + value);
   } else {
     attention += (width + bias(m.attention_bias)) * query * (heads + 2 * groups);
+    attention -= m.attention_bias && !m.key_bias ? query * groups : 0;
   }
   attention += heads * value * width + bias(m.attention_out_bias) * width;
   if (m.qk_norm != qk_norm_scope::none && m.norm_affine)

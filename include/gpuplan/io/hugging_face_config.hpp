@@ -212,6 +212,9 @@ inline void read_head(config_reader& from, const std::string& model_type, transf
     reading::read_head(from, read.model_type, shape);
     if (read.model_type == "modernbert" && shape.head == head_kind::classifier)
       shape.head_dense = shape.head_norm = true;
+    // No class of transformers classifies by it; whoever does says how many classes there are.
+    if (read.model_type == "dinov3_vit" && (from.has("num_labels") || from.has("id2label")))
+      reading::read_classes(from, shape);
   }
   read.dropouts = reading::read_dropouts(from, read.model_type, shape);
   if (of_parts != nullptr)

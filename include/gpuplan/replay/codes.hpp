@@ -45,6 +45,7 @@ inline constexpr known_code other_codes[] = {{&code_names::gpt, &code_of<plain_d
                                              {&code_names::modernbert, &code_of<modernbert_code>},
                                              {&code_names::vit, &code_of<vit_code>},
                                              {&code_names::dinov2, &code_of<vit_code>},
+                                             {&code_names::dinov3, &code_of<dinov3_code>},
                                              {&code_names::internvl_vision, &code_of<vit_code>},
                                              {&code_names::swin, &code_of<swin_code>},
                                              {&code_names::t5, &code_of<t5_code>},

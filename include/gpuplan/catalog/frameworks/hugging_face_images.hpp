@@ -15,6 +15,7 @@ namespace code_names {
 inline constexpr code_name clip{"clip"};
 inline constexpr code_name clip_texts{"clip_texts"};
 inline constexpr code_name dinov2{"dinov2"};
+inline constexpr code_name dinov3{"dinov3"};
 inline constexpr code_name siglip{"siglip"};
 inline constexpr code_name siglip_texts{"siglip_texts"};
 inline constexpr code_name swin{"swin"};
@@ -31,6 +32,29 @@ constexpr failure flaw_of_dinov2(const transformer& model, const implementation&
   return flaw_unless({{{fact::layer_scale, model.layer_scale}, true},
                       {{fact::classifier_inputs, model.classifier_inputs}, 2}},
                      {fact::layers, as.layers->name});
+}
+
+// Rotary positions of patches, whose sides share the elements of a head, in place of a table.
+constexpr failure flaw_of_dinov3(const transformer& model, const implementation& as) {
+  const named_fact layers{fact::layers, as.layers->name};
+  transformer usual = model;
+  usual.gated_mlp = usual.layer_scale = false;
+  usual.key_bias = usual.attention_out_bias = usual.mlp_bias = true;  // which it has or not
+  if (const failure why = flaw_of_image_classifiers(usual, as); failed(why)) return why;
+  if (const failure why = flaw_unless({{{fact::layer_scale, model.layer_scale}, true},
+                                       {{fact::mask_token, model.image.mask_token}, true},
+                                       {{fact::class_tokens, model.image.class_tokens}, 1},
+                                       {{fact::position_rows, model.position_rows}, 0},
+                                       {{fact::classifier_inputs, model.classifier_inputs}, 1}},
+                                      layers);
+      failed(why))
+    return why;
+  const std::int64_t head = model.query_dim();
+  if (head % 4 == 0) return {};
+  failure why = without_code({{fact::head_dim, head}, layers});
+  for (const std::int64_t taken : {head / 4 * 4, head / 4 * 4 + 4})
+    if (taken > 0) why.add(fact::takes, taken);
+  return why;
 }
 
 // Stages, each of at least a window.
@@ -118,6 +142,13 @@ inline constexpr layer_class dinov2{.name = &code_names::dinov2,
                                     .code = &eager::library_code,
                                     .reads_padding = false,
                                     .counts_work = true};
+/// Hugging Face's DINOv3, the encoder by attention.
+inline constexpr layer_class dinov3{.name = &code_names::dinov3,
+                                    .kind = model_kind::vision,
+                                    .flaw_of = detail::flaw_of_dinov3,
+                                    .code = &eager::library_code,
+                                    .reads_padding = false,
+                                    .counts_work = true};
 }  // namespace layer_classes
 
 namespace catalog {
@@ -132,6 +163,20 @@ inline constexpr framework hugging_face_dinov2{
                                   .softmax_in_fp32 = false,
                                   .truncates_weights = true,
                                   .initializes_layers_first = true}},
+    .costs = eager_costs};
+
+/// DINOv3ViTModel, of which transformers has no class with a head: one linear layer of the first
+/// token and its loss, as people put them behind.
+inline constexpr framework hugging_face_dinov3{
+    .name = "transformers, DINOv3",
+    .implementation = {.layers = &layer_classes::dinov3,
+                       .images = {.built = layer_construction::norm_attention_norm_mlp,
+                                  .builds_key_first = true,
+                                  .views_behind_projections = true,
+                                  .drops_embedding = false,
+                                  .drops_hidden = false,
+                                  .softmax_in_fp32 = false,
+                                  .truncates_weights = true}},
     .costs = eager_costs};
 
 /// DeiTForImageClassification: the token of distillation is a register, with a position.
@@ -180,6 +225,7 @@ inline constexpr framework hugging_face_siglip_texts = [] {
 
 inline constexpr listed_framework image_frameworks[] = {
     {&hugging_face_dinov2, "dinov2", {"dinov2"}},
+    {&hugging_face_dinov3, "dinov3", {"dinov3"}},
     {&hugging_face_clip_pairs, "clip_pairs", {"clip", "clip-vit-"}},
     {&hugging_face_clip_texts,
      "",

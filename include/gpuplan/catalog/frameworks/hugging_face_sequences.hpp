@@ -75,7 +75,13 @@ constexpr failure flaw_of_whisper(const transformer& model, const implementation
   if (model.audio.num_mel_bins == 0)
     return without_code(
         {{fact::num_mel_bins, 0}, {fact::layers, as.layers->name}, {fact::at_least, 1}});
-  return flaw_of_bart(model, as);
+  if (const failure why =
+          flaw_if_any({{fact::key_bias, model.key_bias}}, {fact::layers, as.layers->name});
+      failed(why))
+    return why;
+  transformer usual = model;
+  usual.key_bias = true;
+  return flaw_of_bart(usual, as);
 }
 
 constexpr failure flaw_of_wav2vec2(const transformer& model, const implementation& as) {

@@ -92,11 +92,12 @@ inline constexpr transformer pegasus_large = [] {
       .num_attention_heads = heads,
       .vocab_size = vocabulary,
       .decoder = {.intermediate_size = 4 * width, .position_rows = 448},
+      .key_bias = false,
       .position_rows = 1500,
       .audio = {.num_mel_bins = mel_bins},
       .tied_embeddings = true,
   });
-  model.other_parameters = (3 * mel_bins + 1 + 3 * width + 1 - layers - 2 * decoder_layers) * width;
+  model.other_parameters = (3 * mel_bins + 1 + 3 * width + 1) * width;
   return model;
 }
 

@@ -230,14 +230,11 @@ inline void read_whisper(config_reader& from, transformer& model) {
                           "mask_time_min_masks",
                           "mask_time_prob"})
     from.ignore(key);
-  // Two convolutions with biases; keys have none.
+  model.key_bias = false;
+  // Two convolutions with biases.
   const std::int64_t width = model.hidden_size;
-  if (!from.is_at_most("d_model", width) ||
-      !from.is_at_most("encoder_layers", model.num_hidden_layers) ||
-      !from.is_at_most("decoder_layers", model.num_decoder_layers))
-    return;
-  model.other_parameters = 3 * width * (model.audio.num_mel_bins + width) + 2 * width -
-                           width * (model.num_hidden_layers + 2 * model.num_decoder_layers);
+  if (!from.is_at_most("d_model", width)) return;
+  model.other_parameters = 3 * width * (model.audio.num_mel_bins + width) + 2 * width;
 }
 
 inline constexpr type_reader encoder_readers[] = {

@@ -70,8 +70,7 @@ inline void read_dinov2(config_reader& from, transformer& model) {
   model.classifier_inputs = 2;
 }
 
-// Rotary positions of patches in place of a table, and no biases of keys. No class of transformers
-// trains it: it is read for its parameters and FLOPs.
+// Rotary positions of patches in place of a table.
 inline void read_dinov3(config_reader& from, transformer& model) {
   read_patches(from, model, 16);
   model.position_rows = 0;
@@ -81,13 +80,16 @@ inline void read_dinov3(config_reader& from, transformer& model) {
   model.layer_scale = true;
   model.gated_mlp = from.flag("use_gated_mlp", false);
   model.mlp_bias = from.flag("mlp_bias", true);
-  model.attention_bias = false;
   model.attention_out_bias = from.flag("proj_bias", true);
-  const std::int64_t biases = (from.flag("query_bias", true) ? 1 : 0) +
-                              (from.flag("key_bias", false) ? 1 : 0) +
-                              (from.flag("value_bias", true) ? 1 : 0);
-  model.other_parameters =
-      from.multiple("hidden_size", model.hidden_size, biases * model.num_hidden_layers);
+  model.attention_bias = from.flag("query_bias", true);
+  model.key_bias = from.flag("key_bias", false);
+  if (from.flag("value_bias", true) != model.attention_bias)
+    from.wrong("value_bias", "as query_bias for this reader");
+  if (model.key_bias && !model.attention_bias)
+    from.wrong("key_bias", "false without query_bias for this reader");
+  model.key_bias = model.key_bias || !model.attention_bias;
+  for (const char* key : {"pos_embed_shift", "pos_embed_jitter", "pos_embed_rescale"})
+    from.ignore(key);
 }
 
 // Numbers of stages: a list, as long as another.

@@ -147,19 +147,16 @@ class bart_code : public hugging_face_code {
                                  : model.intermediate_size;
     block made;
     made.is_decoder = is_decoder;
-    made.self = build_attention(trains);
+    made.self = built(trains, {&its::key, &its::value, &its::query, &its::out});
     made.self.before_attention = norm_module(width, trains);
     if (is_decoder) {
-      made.cross = build_attention(trains);
+      made.cross = built(trains, {&its::key, &its::value, &its::query, &its::out});
       made.cross_norm = norm_module(width, trains);
     }
     made.self.up = layer_linear(operator_kind::up, {ffn, width}, true, trains);
     made.self.down = layer_linear(operator_kind::down, {width, ffn}, true, trains);
     made.self.before_mlp = norm_module(width, trains);
     return made;
-  }
-  constexpr virtual layer_modules build_attention(bool trains) {
-    return built(trains, {&its::key, &its::value, &its::query, &its::out});
   }
   constexpr virtual void build_head() {
     if (code().adds_logits_bias) {

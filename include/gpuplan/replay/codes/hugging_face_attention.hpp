@@ -261,6 +261,18 @@ class hugging_face_attention : public hugging_face_masks {
     return setup.framework.implementation.decoder.normalizes_rotated_heads;
   }
 
+  // -- positions that are rotated
+
+  /// cat((-x2, x1)) of the halves of the last dimension.
+  constexpr value rotate_half(argument given) {
+    const held x(given);
+    const int last = x.size.rank - 1;
+    const std::int64_t half = x.size[last] / 2;
+    const value first = slice(t, x, last, half);
+    const value second = slice(t, x, last, half);
+    return concatenate(t, scale(t, second), first, last);
+  }
+
   // -- positions relative to each other, T5's and MPNet's
 
   /// A table's row for each distance: (1, heads, queries, keys), the heads next to each other.

@@ -104,6 +104,7 @@ class image_encoder_code : public hugging_face_code {
       embedded = embed(std::move(images));
     else
       embedded = embed(t.share(images));
+    read_positions();
     if (model.embedding_norm) embedded = norm(embedded, embedding_norm_);
     value hidden = t.share(embedded);
     for (std::int64_t at = 0; at < read; ++at) hidden = run_layer(at, hidden);
@@ -190,7 +191,9 @@ class image_encoder_code : public hugging_face_code {
     made.mlp_scale.weight = scales[1];
     return made;
   }
-  constexpr void build_embeddings() {
+  /// What layers read of positions beside their input.
+  constexpr virtual void read_positions() {}
+  constexpr virtual void build_embeddings() {
     const image_input& image = model.image;
     const std::int64_t width = model.hidden_size;
     if (image.class_tokens != 0)
@@ -200,9 +203,12 @@ class image_encoder_code : public hugging_face_code {
       leave_idle(parameter(sizes{1, width}, trains_all()));
       ++first_of_patches_;
     }
+    if (has_no_positions())  // a parameter of nothing where there are none
+      registers_ = parameter({1, image.register_tokens, width}, trains_all());
     first_of_patches_ = t.parameters.size();
     patches_ = patches_module(width);
     behind_patches_ = t.parameters.size();
+    if (has_no_positions()) return;
     if (code().positions_in_table) {
       positions_ = table_module(image.tokens(), width, trains_all()).weight;
       behind_patches_ = t.parameters.size();
@@ -249,7 +255,7 @@ class image_encoder_code : public hugging_face_code {
       if (!code().counts_patches)
         t.touch(8 * model.image.tokens());  // the numbers of positions, written again
     } else if (code().truncates_positions) {
-      truncate(t.parameters[positions_].data.count());
+      if (!has_no_positions()) truncate(t.parameters[positions_].data.count());
       if (class_token_ != none) truncate(width);
     }
     if (!code().initializes_layers_first) initialize_layers();
@@ -315,6 +321,7 @@ class image_encoder_code : public hugging_face_code {
       x = t.share(patches);
     }
     if (!code().positions_in_table) patches.drop();
+    if (has_no_positions()) return x;
     if (code().positions_in_table)
       x = add(t, x, embedding(t, code().counts_patches ? patches_counted : numbers_, positions_));
     else
@@ -328,6 +335,9 @@ class image_encoder_code : public hugging_face_code {
     if (wants_at_all && code().counts_patches) t.require_gradient(x.get());
     return dropout(t, x, drops && code().drops_embedding);
   }
+
+  /// But what layers read beside their input.
+  [[nodiscard]] constexpr bool has_no_positions() const { return model.position_rows == 0; }
 
   nn_module patches_{}, embedding_norm_{}, norm_{}, classes_{};
   int class_token_ = none;

@@ -64,7 +64,8 @@ class hugging_face_code : public hugging_face_attention {
       return layer_linear(kind, {to, from}, bias, trains);
     };
     const auto projection = [&](operator_kind kind, std::int64_t to) {
-      return made(kind, to, width, model.attention_bias);
+      const bool has_own = kind != operator_kind::key || model.key_bias;
+      return made(kind, to, width, model.attention_bias && has_own);
     };
     if (which == &its::query) return projection(operator_kind::query, inner);
     if (which == &its::key) return projection(operator_kind::key, groups);

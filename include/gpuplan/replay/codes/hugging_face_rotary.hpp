@@ -160,12 +160,6 @@ class rotary_lm_code : public causal_lm_code {
     set_contiguous(seen, {seen.size[0], 1, seen.size[1], seen.size[2]});
     return seen;
   }
-  constexpr value rotate_half(const tensor& x) {
-    const std::int64_t half = x.size[3] / 2;
-    const value first = slice(t, x, 3, half);
-    const value second = slice(t, x, 3, half);
-    return concatenate(t, scale(t, second), first, 3);
-  }
 
   // -- neighbours as complex numbers, which a table turns
 

@@ -184,14 +184,7 @@ class modernbert_code final : public text_encoder_code {
   /// x * cos + rotate_half(x) * sin, in fp32
   constexpr value rotate(const tensor& x) {
     const value straight = multiply(t, cast(t, x, element::fp32), table(the_cosines));
-    value turned;
-    {
-      const value wide = cast(t, x, element::fp32);
-      const std::int64_t half = x.size[3] / 2;
-      const value first = slice(t, wide, 3, half);
-      const value second = slice(t, wide, 3, half);
-      turned = concatenate(t, scale(t, second), first, 3);
-    }
+    value turned = rotate_half(cast(t, x, element::fp32));
     return add(t, straight, multiply(t, std::move(turned), table(the_sines)));
   }
   constexpr tensor table(int which) const {

@@ -50,15 +50,6 @@ class whisper_code final : public bart_code {
     made.positions =
         table_module(position_rows(is_decoder), model.hidden_size, is_decoder && trains_all());
   }
-  constexpr layer_modules build_attention(bool trains) override {
-    const sizes square{model.hidden_size, model.hidden_size};
-    layer_modules made;
-    made.key = layer_linear(operator_kind::key, square, false, trains);
-    made.value = layer_linear(operator_kind::value, square, true, trains);
-    made.query = layer_linear(operator_kind::query, square, true, trains);
-    made.out = layer_linear(operator_kind::attention_output, square, true, trains);
-    return made;
-  }
 
   // -- the stacks
 

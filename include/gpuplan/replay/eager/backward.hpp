@@ -15,8 +15,9 @@ constexpr value reduced(tape& t, value gradient, const sizes& wanted, element fo
     // a scalar's, or what was broadcast; dimensions that the input does not have are summed over
     // even where they have one element
     const int more = gradient->size.rank - wanted.rank;
-    bool sums = gradient->count() != wanted.count() || (more > 0 && wanted.rank > 0);
-    for (int at = 0; sums && gradient->count() == wanted.count() && at < wanted.rank; ++at)
+    const bool differ = gradient->count() != wanted.count() || wanted.count() == 0;
+    bool sums = differ || (more > 0 && wanted.rank > 0);
+    for (int at = 0; sums && !differ && at < wanted.rank; ++at)
       sums = gradient->size[more + at] == wanted[at];
     if (sums) {
       value sum = sum_to(t, gradient, wanted);

@@ -313,12 +313,6 @@ class qwen_vl_tower_code final : public hugging_face_code {
     k = cast(t, turned_k, k->format);
     q = std::move(turned_q);
   }
-  constexpr value rotate_half(const tensor& x) {
-    const std::int64_t half = x.size[2] / 2;
-    const value first = slice(t, x, 2, half);
-    const value second = slice(t, x, 2, half);
-    return concatenate(t, scale(t, second), first, 2);
-  }
 
   nn_module patches_{};
   int positions_ = none;

@@ -102,6 +102,7 @@ constexpr device_work touch_reduction(
 constexpr value summed(tape& t, const tensor& of, const sizes& wanted, device_work& to) {
   value sum = t.make(wanted, of.format, {"sum over rows", none, &of});
   const std::int64_t outputs = wanted.count();
+  if (outputs == 0) return sum;
   const int more = of.size.rank - wanted.rank;
   std::int64_t nearest_summed = std::numeric_limits<std::int64_t>::max();
   std::int64_t nearest_left = nearest_summed;
