@@ -289,11 +289,18 @@ class flop_visitor {
   constexpr void keep() { kept_ = size_; }
   constexpr void add_where_some_trains(const linear_operator& op, double samples, double forward) {
     const bool input = op.from == slot::learned ? trains_pooler : gradient(op.from);
-    const bool weight = weight_trains(op);
     const bool adapted = adapters_ && is_adapted(pass_.trains.adapters, model_, op);
+    const bool folded = adapted && is_folded(pass_.trains.adapters.targets, op.kind);
+    const bool weight = weight_trains(op) || folded;
+    if (folded) {  // before the matrices are checked, and again before they are multiplied
+      const double rank = 2 * times_ * static_cast<double>(pass_.trains.adapters.rank);
+      const double elements = static_cast<double>(op.in) * static_cast<double>(op.out);
+      keep();
+      add(operator_kind::adapters, 2 * rank * static_cast<double>(op.copies) * elements, 1);
+    }
     if (input || weight) keep();
     add(op.kind, forward, (input ? 1 : 0) + (weight ? 1 : 0));
-    if (adapted) {
+    if (adapted && !folded) {
       const double rank = static_cast<double>(pass_.trains.adapters.rank);
       keep();
       add(operator_kind::adapters, samples * static_cast<double>(op.in) * rank, input ? 2 : 1);

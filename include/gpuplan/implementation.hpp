@@ -86,6 +86,7 @@ struct layer_class {
   bool trains_adapters = true;
   bool adapts_fused_parts = false;  // its adapters are of a part of a fused linear layer, too
   bool adapts_patches = false;      // likewise of what makes tokens of patches of images
+  bool adapts_experts = false;      // likewise of the tensors of all experts
   bool compares_texts = false;      // an encoder without a head: those of a sample
   bool reads_targets = false;       // a decoder beside an encoder, with a length of its own
   bool runs_composites = false;     // several transformers in one step, and never one alone,

@@ -220,6 +220,11 @@ struct recurrent_operator {
 
 namespace detail {
 
+// Whether adapters of experts are added to the matrices of all of them before these are multiplied.
+constexpr bool is_folded(const lora_targets& targets, operator_kind kind) {
+  return kind == operator_kind::expert_down ? targets.expert_down
+                                            : is_of_expert(kind) && targets.expert_gate_up;
+}
 // Whether adapters are for this linear layer. One that has a trained copy needs none.
 constexpr bool is_adapted(const lora& adapters,
                           const transformer& model,
@@ -259,13 +264,13 @@ constexpr bool is_adapted(const lora& adapters,
     case operator_kind::shared_down:
       return targets.down;
     case operator_kind::expert_gate:
-      return targets.experts && targets.gate;
+      return targets.expert_gate_up || (targets.experts && targets.gate);
     case operator_kind::expert_up:
-      return targets.experts && targets.up;
+      return targets.expert_gate_up || (targets.experts && targets.up);
     case operator_kind::expert_gate_up:
-      return targets.experts && targets.gate && targets.up;
+      return targets.expert_gate_up || (targets.experts && targets.gate && targets.up);
     case operator_kind::expert_down:
-      return targets.experts && targets.down;
+      return targets.expert_down || (targets.experts && targets.down);
     case operator_kind::router:
       return targets.router;
     case operator_kind::shared_expert_gate:

@@ -404,8 +404,11 @@ class adapter_visitor : public matrices_alone {
     const std::int64_t copies = times_ * op.copies;
     const bool adapted = is_adapted(adapters_, model_, op);
     if (adapted) {
-      adapters +=
-          copies * (adapters_.rank * (op.in + op.out) + (adapters_.magnitudes ? op.out : 0));
+      // One leads to an expert's gate and up.
+      const bool is_second =
+          op.kind == operator_kind::expert_up && is_folded(adapters_.targets, op.kind);
+      adapters += copies * (adapters_.rank * ((is_second ? 0 : op.in) + op.out) +
+                            (adapters_.magnitudes ? op.out : 0));
       adapted_layers += times_;
     }
     if (op.bias && !is_copied(op.kind) &&

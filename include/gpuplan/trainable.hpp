@@ -22,6 +22,11 @@ struct lora_targets {
   bool up = false;
   bool down = false;
   bool experts = false;  // those of the routed experts that gate, up and down name
+  // The matrices of all routed experts as the tensors that transformers 5 keeps them in, by PEFT's
+  // `target_parameters`: gates and ups have one adapter. It is added to them once for a forward,
+  // which `flops` counts for each sequence.
+  bool expert_gate_up = false;
+  bool expert_down = false;
   bool router = false;
   bool shared_expert_gate = false;
   bool other = false;  // pooler, projections, the dense layer before a head; state spaces, linear

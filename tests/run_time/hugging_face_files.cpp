@@ -188,6 +188,22 @@ TEST_CASE("engines in arguments of transformers are understood") {
   CHECK(deepspeed.not_understood == std::vector<std::string>{"deepspeed.odd"});
 }
 
+TEST_CASE("adapters of the tensors of all experts are said by their names") {
+  const auto targets_of = [](const std::string& text) {
+    const auto read = read_arguments_text("use_peft: true\n" + text);
+    REQUIRE(read.config.adapters);
+    return read.config.adapters->targets;
+  };
+  const std::string both =
+      "lora_target_parameters: [mlp.experts.gate_up_proj, experts.down_proj]\n";
+  CHECK(targets_of(both) == lora_targets{.expert_gate_up = true, .expert_down = true});
+  CHECK(targets_of(both + "lora_target_modules: [q_proj]\n") ==
+        lora_targets{.query = true, .expert_gate_up = true, .expert_down = true});
+  CHECK(has_said(read_arguments_text("use_peft: true\nlora_target_parameters: [odd]"),
+                 remark::kind::doubtful,
+                 "lora_target_parameters"));
+}
+
 TEST_CASE("faults in arguments of transformers are said") {
   using kind = remark::kind;
   const auto says_of = [](const char* text, kind is, const char* key) {

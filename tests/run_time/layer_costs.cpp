@@ -120,6 +120,32 @@ TEST_CASE("a step over every model takes the operations that are counted, whatev
   CHECK(compared > 500);
 }
 
+TEST_CASE("adapters are folded into the matrices of all experts once for a forward") {
+  training_setup setup = setup_of(catalog::mixtral_8x7b_v0_1);
+  setup.trains.what = training::adapters;
+  setup.trains.adapters.rank = 8;
+  setup.trains.adapters.targets = {.query = true, .expert_gate_up = true, .expert_down = true};
+  const flop_counts counted = flops(setup.model,
+                                    {.sequence_length = setup.sequence_length,
+                                     .trains = setup.trains,
+                                     .pairs = attention_pairs::visible,
+                                     .input_requires_grad = true});
+  const double between_tokens =
+      counted[operator_kind::scores].backward + counted[operator_kind::weighted_values].backward;
+  const layer_cost one = of_all(setup, 1);
+  CHECK(near(one.forward.products + one.forward.attention, counted.forward().value()));
+  CHECK(near(one.backward.products, counted.backward().value() - between_tokens));
+  // Twice: to be checked, and to be read. Three matrices of 4096 x 14336 for each of 8 experts.
+  const double once = 2 * 8.0 * 3 * 4096 * 14336 * 8 * 32;
+  const trainable folded = setup.trains;
+  setup.trains.adapters.targets = {.query = true};
+  const double forward_of_one = one.forward.products - of_all(setup, 1).forward.products;
+  CHECK(near(forward_of_one, 2 * once));
+  const double without = of_all(setup, 3).forward.products;
+  setup.trains = folded;
+  CHECK(near(of_all(setup, 3).forward.products - without, 2 * once));
+}
+
 namespace {
 
 // As Transformer Engine does it; without biases, whose gradients each rank sums.

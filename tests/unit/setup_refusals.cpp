@@ -756,6 +756,35 @@ TEST_CASE("adapters of routed experts, which no code has") {
     return true;
   }();
   STATIC_CHECK(are_refused);
+  // Tensors of all experts, by target_parameters
+  CONSTEXPR auto folds = [](training_setup& of) {
+    of.trains.adapters.targets.expert_gate_up = of.trains.adapters.targets.expert_down = true;
+  };
+  STATIC_CHECK(accepts(experts, folds));
+  STATIC_CHECK(refuses(experts,
+                       "adapter_experts true is not taken beside layers granite_moe; false is",
+                       [](training_setup& of) {
+                         of.framework = catalog::hugging_face_granite_moe;
+                         of.trains.adapters.targets.expert_down = true;
+                       }));
+  STATIC_CHECK(refuses(experts,
+                       "adapter_dropout true is not taken beside adapter_experts true; false is",
+                       [](training_setup& of) {
+                         of.trains.adapters.targets.expert_down = true;
+                         of.trains.adapters.dropout = 0.1;
+                       }));
+  STATIC_CHECK(refuses(experts,
+                       "adapter_magnitudes true is not taken beside adapter_experts true; false is",
+                       [](training_setup& of) {
+                         of.trains.adapters.targets.expert_down = true;
+                         of.trains.adapters.magnitudes = true;
+                       }));
+  STATIC_CHECK(refuses(experts,
+                       "num_experts 1 is not taken beside adapter_experts true; at least 2 is",
+                       [](training_setup& of) {
+                         of.trains.adapters.targets.expert_down = true;
+                         of.model.moe.num_experts = of.model.moe.num_experts_per_tok = 1;
+                       }));
   // Classes whose experts PEFT passes over
   STATIC_CHECK(accepts(experts, [](training_setup& of) {
     of.framework = catalog::hugging_face_qwen2_moe;

@@ -403,7 +403,8 @@ void add_adapter_options(CLI::App& app, arguments& to, const char* group) {
   app.add_option("--lora-targets",
                  to.lora_targets,
                  "What has adapters: q, k, v, o, gate, up, down, experts, router, embedding, head, "
-                 "names such as q_proj or in_proj, attention, or all-linear (default: q,v)")
+                 "names such as q_proj, in_proj or experts.down_proj, attention, or all-linear "
+                 "(default: q,v)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->group(group)

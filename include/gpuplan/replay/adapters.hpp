@@ -46,6 +46,16 @@ class trained_beside {
     if (!has_adapters() || !given().targets.embedding || given().copy_embedding) return none;
     return add(layer{.in = rows, .out = width, .weight = weight});
   }
+  /// Likewise of the matrices of all experts, (experts, out, in), or (experts, in, out).
+  constexpr int add_experts(
+      operator_kind kind, std::int64_t in, std::int64_t out, int weight, bool is_transposed) {
+    if (!is_adapted(kind)) return none;
+    return add(layer{.in = in,
+                     .out = out,
+                     .experts = setup_.model.moe.num_experts,
+                     .weight = weight,
+                     .is_upright = is_transposed});
+  }
   /// The matrix of the layer at a place is `in x out`.
   constexpr void stands_upright(int place) {
     if (place != none) layers_[place].is_upright = true;
@@ -175,12 +185,46 @@ class trained_beside {
     return cast(t_, result, format);
   }
 
+  /// What the matrices of all experts read are multiplied by, while a layer's experts run.
+  struct folded_experts {
+    int place = none;
+    value left{}, right{};  // whose product, of each expert, is added
+    value whole{};          // to its matrix
+  };
+  /// ParamWrapper: the factors, by which a parametrization is checked before it is read.
+  constexpr folded_experts prepare_experts(int place) {
+    folded_experts made{.place = is_off ? none : place};
+    if (made.place == none) return made;
+    const layer& by = layers_[place];
+    const std::int64_t rank = given().rank;
+    value down = view(t_, t_.parameter(by.down), {by.experts, rank, by.in});
+    value up = view(t_, t_.parameter(by.up), {by.out, rank, by.experts});
+    up = transpose(t_, transpose(t_, up, 0, 2), 1, 2);
+    if (by.is_upright) {
+      down = transpose(t_, down, 1, 2);
+      up = transpose(t_, up, 1, 2);
+    }
+    const element format = t_.parameter(by.weight).format;
+    made.left = cast(t_, by.is_upright ? down : up, format);
+    made.right = cast(t_, by.is_upright ? up : down, format);
+    const auto unrecorded = t_.without_graph();  // of what is checked nothing is left
+    const value checked = fold(made);
+    return made;
+  }
+  /// The matrices, added to on first reading.
+  constexpr tensor matrices_of(int weight, folded_experts& by) {
+    if (by.place == none) return t_.parameter(weight);
+    if (!by.whole->defined()) by.whole = fold(by);
+    return *by.whole;
+  }
+
   bool is_off = false;  // disable_adapter(): layers are as without
 
  private:
   struct layer {
     std::int64_t in = 0;
     std::int64_t out = 0;
+    std::int64_t experts = 0;   // whose matrices are one parameter
     std::int64_t channels = 0;  // of a convolution
     std::int64_t side = 0;      // of its patches
     int weight = none;
@@ -201,10 +245,12 @@ class trained_beside {
   [[nodiscard]] constexpr bool drops() const { return given().dropout > 0; }
   [[nodiscard]] constexpr sizes size_of_down(const layer& of) const {
     if (of.channels != 0) return {given().rank, of.channels, of.side, of.side};
+    if (of.experts != 0) return {given().rank * of.experts, of.in};
     return {given().rank, of.in};
   }
   [[nodiscard]] constexpr sizes size_of_up(const layer& of) const {
     if (of.channels != 0) return {of.out, given().rank, 1, 1};
+    if (of.experts != 0) return {of.out, given().rank * of.experts};
     return {of.out, given().rank};
   }
   [[nodiscard]] constexpr bool has_adapters() const {
@@ -258,6 +304,12 @@ class trained_beside {
   constexpr value weight_of(const layer& by) {
     if (by.is_quantised) return base_.whole(by.weight);
     return t_.share(t_.parameter(by.weight));
+  }
+
+  // torch.baddbmm(matrices, left, right, alpha=scaling), in the format of the matrices
+  constexpr value fold(const folded_experts& by) {
+    const auto as_they_are = t_.without_autocast();
+    return baddbmm(t_, t_.parameter(layers_[by.place].weight), by.left, by.right);
   }
 
   /// lora_B(lora_A(dropout(x))) * scaling

@@ -719,6 +719,20 @@ class cost_visitor {
     cost.adapters += batch * rank * (in + out);
     cost.matrices += batch * 2;
   }
+  // An adapter that is added to the matrices of all experts before they are multiplied: they are
+  // made to be checked, and again to be read, and have a gradient, from which those of its factors
+  // are made.
+  constexpr void fold_adapter(const linear_operator& op, double in, double out, double experts) {
+    const double rank = static_cast<double>(setup_.trains.adapters.rank);
+    for (const bool is_read : {false, true}) {
+      wanted_ = {.values = is_read, .weights = is_read};
+      multiply(out, rank, in, experts, true, false);
+      stream(experts * in * out, 1, 2 * element_, 0);
+    }
+    stream(experts * rank * (in + out), 2, 0, 2 * element_);
+    const bool shares_down = op.kind == operator_kind::expert_up;  // with the gate
+    cost.adapters += experts * rank * (shares_down ? out : in + out);
+  }
   // A matrix that is stored in four bits is made whole for its product, and again for the gradient
   // of what it read: a kernel reads codes and scales, and writes it in the format of products;
   // scales of 8 bits are made whole before, by two kernels.
@@ -794,9 +808,15 @@ class cost_visitor {
         of_modules = of_modules + cost.forward + -1.0 * before;
     }
     keep();
-    add_adapter(op, tokens, in, out, experts);
+    const gradients_wanted of_layer = wanted_;
+    if (setup_.trains.what == training::adapters &&
+        is_folded(setup_.trains.adapters.targets, op.kind))
+      fold_adapter(op, in, out, experts);
+    else
+      add_adapter(op, tokens, in, out, experts);
     make_whole(op, in * out * experts);
     multiply(tokens, in, out, experts, true, true);
+    wanted_ = of_layer;
     if (op.bias) add_expert_bias(op, tokens * experts * out);
     if (narrows && ranks == 1) sublayer_is_divided_ = ways_ > 1;
   }

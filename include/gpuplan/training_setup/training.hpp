@@ -200,6 +200,19 @@ constexpr failure flaw_of_training(const training_setup& setup) {
       (targets.experts || targets.router ||
        (names_experts && !setup.framework.implementation.experts.never_adapted)))
     return without_code({{fact::adapter_experts, true}, layers, {fact::takes, false}});
+  if (targets.expert_gate_up || targets.expert_down) {
+    const named_fact folded{fact::adapter_experts, true};
+    if (!code.adapts_experts) return without_code({folded, layers, {fact::takes, false}});
+    if (by.gathers_weights) return without_code({folded, sharding, {fact::takes, false}});
+    if (model.moe.num_experts == 1)
+      return without_code({{fact::num_experts, 1}, folded, {fact::at_least, 2}});
+    if (const failure why = flaw_if_any({{fact::adapter_dropout, adapters.dropout > 0},
+                                         {fact::adapter_magnitudes, adapters.magnitudes},
+                                         {fact::adapter_base_block, adapters.base.block}},
+                                        folded);
+        failed(why))
+      return why;
+  }
   if (adapters.targets.patches && adapters.magnitudes)
     return without_code(
         {{fact::adapter_patches, true}, {fact::adapter_magnitudes, true}, {fact::takes, false}});

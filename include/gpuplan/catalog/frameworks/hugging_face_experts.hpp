@@ -147,11 +147,13 @@ namespace layer_classes {
 inline constexpr layer_class mixture{.name = &code_names::mixture,
                                      .flaw_of = detail::flaw_of_mixture,
                                      .code = &eager::library_code,
+                                     .adapts_experts = true,
                                      .repeats_layers = false};
 /// Those with latent attention.
 inline constexpr layer_class latent{.name = &code_names::latent,
                                     .flaw_of = detail::flaw_of_mixture,
                                     .code = &eager::library_code,
+                                    .adapts_experts = true,
                                     .repeats_layers = false};
 /// DeepSeek-V2.
 inline constexpr layer_class deepseek_v2{.name = &code_names::deepseek_v2,
@@ -183,6 +185,7 @@ inline constexpr layer_class gpt_oss{.name = &code_names::gpt_oss,
                                      .flaw_of = detail::flaw_of_mixture,
                                      .code = &eager::library_code,
                                      .has_flash = false,
+                                     .adapts_experts = true,
                                      .repeats_layers = false};
 }  // namespace layer_classes
 

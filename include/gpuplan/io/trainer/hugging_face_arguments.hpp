@@ -203,10 +203,12 @@ inline void read_adapters(settings_reader& from, training_config& to) {
   if (four_bits && *four_bits)
     adapters.base = nested && *nested ? double_quantised_base : four_bit_base;
   doubt_flags(from, {"load_in_8bit"});
-  if (from.find("lora_target_parameters", true) != nullptr)
-    from.remark_on(kind::doubtful,
-                   "lora_target_parameters",
-                   "has parameters with adapters, which the estimate leaves out");
+  lora of_parameters{.targets = {}};
+  read_targets(from, "lora_target_parameters", of_parameters);
+  const lora_targets& parameters = of_parameters.targets;
+  if (!(parameters == lora_targets{}) && !from.has("lora_target_modules")) adapters.targets = {};
+  adapters.targets.expert_gate_up = parameters.expert_gate_up;
+  adapters.targets.expert_down = parameters.expert_down;
   from.pass_over_words("",
                        "lora_alpha lora_task_type use_rslora bnb_4bit_quant_type "
                        "bnb_4bit_quant_storage");

@@ -48,6 +48,8 @@ namespace gpuplan::io {
       {" down down_proj w2 fc2 fc_out lin2 dense_4h_to_h ", {.down = true}},
       {" c_proj ", {.attention_out = true, .down = true}},  // GPT-2 has two of that name
       {" experts ", {.experts = true}},
+      {" experts.gate_up_proj mlp.experts.gate_up_proj ", {.expert_gate_up = true}},
+      {" experts.down_proj mlp.experts.down_proj ", {.expert_down = true}},
       {" router ", {.router = true}},
       {" shared_expert_gate ", {.shared_expert_gate = true}},
       {" embedding embed_tokens wte ", {.embedding = true}},
@@ -71,6 +73,8 @@ namespace gpuplan::io {
                                        &lora_targets::up,
                                        &lora_targets::down,
                                        &lora_targets::experts,
+                                       &lora_targets::expert_gate_up,
+                                       &lora_targets::expert_down,
                                        &lora_targets::router,
                                        &lora_targets::shared_expert_gate,
                                        &lora_targets::other,

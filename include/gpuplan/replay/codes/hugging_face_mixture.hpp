@@ -130,6 +130,11 @@ class hugging_face_mixture : public hugging_face_decoder {
     made.down = matrices(width, inner, trains);
     name(made.up, "experts");
     name(made.down, "experts");
+    const bool is_transposed = experts().is_transposed;
+    made.up.adapter = adapters.add_experts(
+        operator_kind::expert_gate_up, width, 2 * inner, made.up.weight, is_transposed);
+    made.down.adapter = adapters.add_experts(
+        operator_kind::expert_down, inner, width, made.down.weight, is_transposed);
   }
   constexpr nn_module matrices(std::int64_t to, std::int64_t from, bool trains) {
     const std::int64_t count = model.moe.num_experts;
@@ -342,6 +347,8 @@ class hugging_face_mixture : public hugging_face_decoder {
   // grouped_mm_experts_forward
   constexpr value run_experts(const expert_modules& by, argument given, const routes& to) {
     const held rows(given);
+    auto downs = adapters.prepare_experts(by.down.adapter);
+    auto ups = adapters.prepare_experts(by.up.adapter);
     const std::int64_t chosen = model.moe.num_experts_per_tok;
     const std::int64_t count = rows.size[0] * chosen;
     const value weights = view(t, to.weights, sizes{count});
@@ -356,10 +363,12 @@ class hugging_face_mixture : public hugging_face_decoder {
       if (of.bias == none) return {};
       return rows_at(t, t.parameter(of.bias), sorted.numbers);
     };
+    const tensor up = adapters.matrices_of(by.up.weight, ups);
     value bias = biases(by.up);
-    value out = gate(grouped_linear(selected, by.up, bias, ends));
+    value out = gate(grouped_linear(selected, up, bias, ends));
+    const tensor down = adapters.matrices_of(by.down.weight, downs);
     bias = biases(by.down);
-    out = grouped_linear(std::move(out), by.down, bias, ends);
+    out = grouped_linear(std::move(out), down, bias, ends);
     const sizes column{count, 1};
     value weighted = multiply(t, out, view(t, sorted_weights, column));
     const value inverse = t.make(sizes{count}, element::int64);
@@ -372,11 +381,10 @@ class hugging_face_mixture : public hugging_face_decoder {
     return cast(t, sum_over(t, apart, 1), rows.format);
   }
   constexpr value grouped_linear(argument given,
-                                 const nn_module& by,
+                                 const tensor& weight,
                                  const tensor& bias,
                                  const tensor& ends) {
     const held x(given);
-    const tensor weight = t.parameter(by.weight);
     const value input = cast(t, x, weight.format);
     value out;
     if (experts().is_transposed)

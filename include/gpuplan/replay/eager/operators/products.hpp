@@ -187,6 +187,13 @@ constexpr void bmm_backward(const node_backward& b) {
 }
 inline constexpr node_kind node_kind::bmm{"matrix product", &bmm_backward};
 
+// A copy of matrices whose neighbours lie apart, which no product takes, while it runs.
+constexpr value in_order(tape& t, const tensor& of) {
+  if (of.stride[1] == 1 || of.stride[2] == 1) return {};
+  value copy = t.make(of.size, of.format, {"matrices in order"});
+  t.executes({&of, &*copy});
+  return copy;
+}
 // alpha * (batch1 x batch2), each product scaled by an operator of its own.
 constexpr void baddbmm_backward(const node_backward& b) {
   tape& t = b.t;
@@ -196,8 +203,11 @@ constexpr void baddbmm_backward(const node_backward& b) {
   const std::int64_t n = b.by.argument[3];
   const auto scaled = [&](const sizes& size, const matrix_product& product, const tensor& other) {
     const value made = t.make(size, b.g.format);
-    t.count_backward(product, {&b.g, &other, &*made});
-    t.touch_workspace();
+    {
+      const value dense = in_order(t, other);
+      t.count_backward(product, {&b.g, &other, &*made});
+      t.touch_workspace();
+    }
     value result = t.make(size, b.g.format);
     t.executes({&*made, &*result});
     return result;
@@ -222,8 +232,12 @@ constexpr value baddbmm(tape& t, argument given_added, argument given_left, argu
   t.keep(by, b);
   t.note(by, {batch, m, k, n});
   value result = t.make({batch, m, n}, a->format, {"matrix product"});
-  t.touch_workspace();
-  t.count_product({m, k, n, batch}, {&*c, &*a, &*b, &*result});
+  {
+    const value dense_b = in_order(t, *b);
+    const value dense_a = in_order(t, *a);
+    t.touch_workspace();
+    t.count_product({m, k, n, batch}, {&*c, &*a, &*b, &*result});
+  }
   t.result_of(by, result.get());
   return result;
 }
