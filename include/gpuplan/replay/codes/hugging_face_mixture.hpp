@@ -176,11 +176,8 @@ class hugging_face_mixture : public hugging_face_decoder {
     const sizes flat{x.size[0] * x.size[1], x.size[2]};
     const bool has_shared = by.shared_up.weight != none;
     if (experts().shared == shared_kind::last) {
-      value out;
-      {
-        const routes to = route(by, view(t, x, flat));
-        out = view(t, run_experts(by, view(t, x, flat), to), x.size);
-      }
+      const routes to = route(by, view(t, x, flat));
+      value out = view(t, run_experts(by, view(t, x, flat), to), x.size);
       if (!has_shared) return out;
       return add(t, out, shared_experts(by, x));
     }
