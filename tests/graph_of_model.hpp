@@ -386,7 +386,9 @@ class run {
       query = linear(
           {operator_kind::query, "query", width, heads * query_dim, bias, learns}, input, own_);
       key = linear(
-          {operator_kind::key, "key", width, groups * query_dim, bias, learns}, source, keys);
+          {operator_kind::key, "key", width, groups * query_dim, bias && shape.key_bias, learns},
+          source,
+          keys);
       v = linear(
           {operator_kind::value, "value", width, groups * query_dim, bias, learns}, source, keys);
     }
