@@ -111,6 +111,91 @@ TEST_CASE("faults in a file of axolotl are said") {
         std::vector<std::string>{"sequence_lenght", "fsdp_config.odd"});
 }
 
+TEST_CASE("axolotl's documented defaults are filled in") {
+  const auto of = [](const char* text) { return read_axolotl_text(text).config; };
+  const training_config is = of("base_model: a");
+  CHECK(says(is.micro_batch, std::int64_t{1}));
+  CHECK(says(is.accumulation, std::int64_t{1}));
+  CHECK(says(is.sequence_length, std::int64_t{512}));
+  CHECK(says(is.epochs, 1.0));
+  CHECK(says(is.optimizer, optimizer{.loop = optimizer_loop::fused}));
+  CHECK(says(is.clip_norm, 1.0));
+  CHECK_FALSE(is.padding_free);
+  CHECK_FALSE(of("max_steps: 9").epochs);
+  // DeepSpeed's own file may say these.
+  CHECK_FALSE(of("deepspeed: z.json").optimizer);
+  CHECK_FALSE(of("deepspeed: z.json").clip_norm);
+  CHECK_FALSE(of("optimizer: came_pytorch").optimizer);
+}
+
+TEST_CASE("axolotl packs a micro-batch into one row where attention tells its parts apart") {
+  const auto of = [](const std::string& text) {
+    return read_axolotl_text("sample_packing: true\n" + text).config.padding_free;
+  };
+  CHECK(says(of("flash_attention: true"), true));
+  CHECK(says(of("xformers_attention: true"), true));
+  CHECK_FALSE(of("sdp_attention: true"));
+  CHECK_FALSE(of("flash_attention: true\nmultipack_real_batches: true"));
+  CHECK(says(of("multipack_real_batches: false"), true));
+  CHECK_FALSE(read_axolotl_text("flash_attention: true").config.padding_free);
+}
+
+TEST_CASE("what changes a step of axolotl and is not estimated is said") {
+  const auto doubts = [](const std::string& text, const std::string& key) {
+    for (const remark& one : read_axolotl_text(text).remarks)
+      if (one.is == remark::kind::doubtful && one.key == key) return true;
+    return false;
+  };
+  // A key, a value that changes the step, and one that does not
+  struct asked {
+    const char* key;
+    const char* changes;
+    const char* usual;
+  };
+  for (const asked& one : {asked{"use_kernels", "true", "false"},
+                           asked{"s2_attention", "true", "false"},
+                           asked{"flash_attn_rms_norm", "true", "false"},
+                           asked{"liger_cross_entropy", "true", "false"},
+                           asked{"float16", "true", "false"},
+                           asked{"activation_offloading", "disk", "false"},
+                           asked{"activation_offloading", "true", "null"},
+                           asked{"nf4_backend", "torchao", "bitsandbytes"},
+                           asked{"peft_autocast_adapter_dtype", "false", "true"},
+                           asked{"ddp_bucket_cap_mb", "100", "25"},
+                           asked{"gc_steps", "10", "-1"},
+                           asked{"neftune_noise_alpha", "5", "null"},
+                           asked{"cosine_constant_lr_ratio", "0.8", "null"},
+                           asked{"device_map", "auto", "null"},
+                           asked{"model_quantization_config", "Mxfp4Config", "null"},
+                           asked{"tokens", "['<a>']", "null"},
+                           asked{"plugins",
+                                 "[axolotl.integrations.mora.MoraPlugin]",
+                                 "[axolotl.integrations.liger.LigerPlugin]"}}) {
+    CAPTURE(one.key);
+    CHECK(doubts(one.key + (": " + std::string(one.changes)), one.key));
+    CHECK_FALSE(doubts(one.key + (": " + std::string(one.usual)), one.key));
+  }
+  CHECK(doubts("bnb_config_kwargs: {bnb_4bit_compute_dtype: float32}",
+               "bnb_config_kwargs.bnb_4bit_compute_dtype"));
+  for (const char* const group : {"bnb_config_kwargs", "gradient_checkpointing_kwargs"})
+    CHECK(read_axolotl_text(std::string(group) + ": {odd: 1}").not_understood ==
+          std::vector<std::string>{group + std::string(".odd")});
+  CHECK(read_axolotl_text("lr_scheduler_kwargs: {odd: 1}").not_understood ==
+        std::vector<std::string>{"lr_scheduler_kwargs"});
+  CHECK(read_axolotl_text("tf32: auto").remarks.empty());
+  CHECK(says(read_axolotl_text("bf16: false\nfp16: true\ntf32: auto").config.precision,
+             training_precision::fp16));
+}
+
+TEST_CASE("axolotl's plug-in of cut cross-entropy is on unless it is told otherwise") {
+  const std::string plugin =
+      "plugins: [axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin]\n";
+  CHECK(says(read_axolotl_text(plugin).config.cut_cross_entropy, true));
+  CHECK(
+      says(read_axolotl_text(plugin + "cut_cross_entropy: false").config.cut_cross_entropy, false));
+  CHECK(read_axolotl_text(plugin).remarks.empty());
+}
+
 TEST_CASE("axolotl's cut cross-entropy takes the place of Liger's loss") {
   const auto of = [](const char* text) { return read_axolotl_text(text).config; };
   CHECK(says(of("cut_cross_entropy: true").cut_cross_entropy, true));
@@ -154,9 +239,16 @@ TEST_CASE("what is written for axolotl is read back") {
   const auto made = random_config::make_round_trips(
       10000,
       {"gpus", "nodes", "gpus_per_node", "global_batch", "pipeline_parallel", "expert_parallel"},
-      {"optimizer_on_host",
+      {"accumulation",
+       "clip_norm",
+       "epochs",
+       "micro_batch",
+       "optimizer",
+       "optimizer_on_host",
+       "padding_free",
        "precision",
        "recompute",
+       "sequence_length",
        "shard_group",
        "trains",
        "weights",

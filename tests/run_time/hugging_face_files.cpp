@@ -40,6 +40,7 @@ load_in_4bit: true
 use_bnb_nested_quant: true
 use_dora: true
 bf16: true
+dtype: bfloat16
 optim: paged_adamw_8bit
 attn_implementation: flash_attention_2
 lr_scheduler_type: cosine_with_min_lr
@@ -110,12 +111,26 @@ TEST_CASE("documented defaults of transformers and of TRL are filled in") {
   CHECK(says(is.accumulation, std::int64_t{1}));
   CHECK(says(is.clip_norm, 1.0));
   CHECK(says(is.optimizer, optimizer{.loop = optimizer_loop::fused}));
+  CHECK(says(is.learning_rate, 5e-5));
+  CHECK(says(read_arguments_text("output_dir: a\n").config.epochs, 3.0));
+  CHECK_FALSE(read_arguments_text("max_steps: 10\n").config.epochs);
   CHECK_FALSE(is.precision);  // which Accelerate's file may say
+  CHECK_FALSE(is.weights);
   CHECK_FALSE(is.recompute);
   const training_config trl = read_arguments_text("packing: false\n").config;
   CHECK(says(trl.precision, training_precision::bf16));
   CHECK(says(trl.recompute, recompute_mode::full));
   CHECK(says(trl.sequence_length, std::int64_t{1024}));
+  CHECK(says(trl.learning_rate, 2e-5));
+  CHECK(says(trl.weights, number_format::fp32));
+  const training_config policy = read_arguments_text("num_generations: 4\n").config;
+  CHECK(says(policy.precision, training_precision::bf16));
+  CHECK(says(policy.recompute, recompute_mode::full));
+  CHECK(says(policy.learning_rate, 1e-6));
+  CHECK_FALSE(policy.sequence_length);
+  CHECK(has_said(read_arguments_text("use_peft: true\n"), remark::kind::missing, "dtype"));
+  CHECK_FALSE(has_said(
+      read_arguments_text("use_peft: true\ndtype: bfloat16"), remark::kind::missing, "dtype"));
   const auto adapters = read_arguments_text("use_peft: true\n").config.adapters;
   REQUIRE(adapters);
   CHECK(adapters->rank == 16);
@@ -231,11 +246,104 @@ TEST_CASE("faults in arguments of transformers are said") {
                       "gradient_checkpointing_kwargs.use_reentrant"));
   CHECK(says_of("beta: 0.1", kind::doubtful, "beta"));
   CHECK(says_of("beta: 0.1\nnum_generations: 8", kind::doubtful, "num_generations"));
-  CHECK_FALSE(says_of("beta: 0.1\nnum_generations: 8", kind::doubtful, "beta"));
+  CHECK(says_of("beta: 0.1\nnum_generations: 8", kind::doubtful, "beta"));
+  CHECK_FALSE(says_of("beta: 0\nnum_generations: 8", kind::doubtful, "beta"));
   CHECK(read_arguments_text("per_device_train_batchsize: 4\nfsdp_config: {odd: 1}\n")
             .not_understood == std::vector<std::string>{"per_device_train_batchsize"});
+  CHECK(says_of("fsdp_config: {version: 2}", kind::missing, "fsdp"));
   CHECK(looks_like_hugging_face_arguments(parse_yaml(trl_sample).is));
   CHECK_FALSE(looks_like_hugging_face_arguments(parse_yaml("base_model: a\nsave_strategy: no").is));
+}
+
+TEST_CASE("what changes a step of transformers and is not estimated is said") {
+  const auto doubts = [](const std::string& text, const std::string& key) {
+    return has_said(read_arguments_text(text), remark::kind::doubtful, key);
+  };
+  // A key, a value that changes the step, and one that does not
+  struct asked {
+    const char* key;
+    const char* changes;
+    const char* usual;
+  };
+  for (const asked& one : {asked{"use_cache", "true", "false"},
+                           asked{"use_cpu", "true", "false"},
+                           asked{"full_determinism", "true", "false"},
+                           asked{"ddp_backend", "gloo", "nccl"},
+                           asked{"debug", "underflow_overflow", "''"},
+                           asked{"torch_compile_mode", "max-autotune", "null"},
+                           asked{"torch_compile_backend", "inductor", "null"},
+                           asked{"optim_args", "momentum_dtype=float32", "null"},
+                           asked{"neftune_noise_alpha", "5", "null"},
+                           asked{"torch_empty_cache_steps", "4", "null"},
+                           asked{"router_aux_loss_coef", "0.001", "0"},
+                           asked{"loss_type", "dft", "nll"},
+                           asked{"cast_lm_head_to_fp32", "true", "false"},
+                           asked{"num_iterations", "2", "1"},
+                           asked{"top_entropy_quantile", "0.2", "1"},
+                           asked{"vllm_gpu_memory_utilization", "0.3", "null"}}) {
+    const std::string start = "packing: false\n" + std::string(one.key) + ": ";
+    CAPTURE(one.key);
+    CHECK(doubts(start + one.changes, one.key));
+    CHECK_FALSE(doubts(start + one.usual, one.key));
+  }
+  CHECK(doubts("accelerator_config: {split_batches: true}", "accelerator_config.split_batches"));
+  for (const char* const more : {"transformer_layer_cls_to_wrap: LlamaMLP",
+                                 "ignored_modules: [lm_head]",
+                                 "activation_checkpointing_offload: true",
+                                 "xla_fsdp_v2: true"}) {
+    const std::string key = std::string(more).substr(0, std::string_view(more).find(':'));
+    CAPTURE(key);
+    CHECK(doubts("fsdp: true\nfsdp_config: {" + std::string(more) + "}", "fsdp_config." + key));
+  }
+  CHECK_FALSE(doubts("fsdp: true\nfsdp_config: {transformer_layer_cls_to_wrap: 'T5Block, ALayer'}",
+                     "fsdp_config.transformer_layer_cls_to_wrap"));
+  // Of FSDP 1 alone
+  for (const char* const more : {"forward_prefetch: true", "limit_all_gathers: false"}) {
+    const std::string key =
+        "fsdp_config." + std::string(more).substr(0, std::string_view(more).find(':'));
+    const std::string start = "fsdp: true\nfsdp_config: {" + std::string(more) + ", version: ";
+    CAPTURE(key);
+    CHECK(doubts(start + "1}", key));
+    CHECK_FALSE(doubts(start + "2}", key));
+  }
+}
+
+TEST_CASE("keys within objects of transformers are read, or named") {
+  CHECK(says(
+      read_arguments_text("accelerator_config: {gradient_accumulation_kwargs: {num_steps: 4}}\n")
+          .config.accumulation,
+      std::int64_t{4}));
+  CHECK(has_said(read_arguments_text("gradient_accumulation_steps: 2\naccelerator_config: "
+                                     "{gradient_accumulation_kwargs: {num_steps: 4}}\n"),
+                 remark::kind::contradicts,
+                 "accelerator_config.gradient_accumulation_kwargs.num_steps"));
+  CHECK(says(read_arguments_text("max_length: 9\nmodel_init_kwargs: {attn_implementation: "
+                                 "flash_attention_2}\n")
+                 .config.attention,
+             attention_kernel::flash));
+  CHECK(says(read_arguments_text("lr_scheduler_kwargs: {min_lr_rate: 0.1}\noutput_dir: a\n")
+                 .config.least_learning_rate,
+             5e-5 * 0.1));
+  for (const char* const group : {"lr_scheduler_kwargs",
+                                  "accelerator_config",
+                                  "gradient_checkpointing_kwargs",
+                                  "model_init_kwargs"}) {
+    const auto named = read_arguments_text(std::string(group) + ": {odd: 1}\n").not_understood;
+    CHECK(named == std::vector<std::string>{group + std::string(".odd")});
+  }
+  CHECK(read_arguments_text("fsdp: true\nfsdp_config: {odd: 1}\n").not_understood ==
+        std::vector<std::string>{"fsdp_config.odd"});
+}
+
+TEST_CASE("DPOTrainer takes dropout out of a model and its adapters") {
+  const auto of = [](const std::string& text) { return read_arguments_text(text).config; };
+  CHECK(says(of("beta: 0.1\n").dropout, 0.0));
+  CHECK(of("beta: 0.1\nuse_peft: true\n").adapters->dropout == 0.0);
+  CHECK_FALSE(of("beta: 0.1\ndisable_dropout: false\n").dropout);
+  CHECK(of("beta: 0.1\nuse_peft: true\ndisable_dropout: false\n").adapters->dropout == 0.05);
+  CHECK_FALSE(of("num_generations: 8\n").dropout);  // GRPOTrainer's default is false
+  CHECK(says(of("num_generations: 8\ndisable_dropout: true\n").dropout, 0.0));
+  CHECK_FALSE(of("packing: false\n").dropout);
 }
 
 TEST_CASE("names of modules are the layers that they are") {
@@ -262,6 +370,9 @@ TEST_CASE("arguments that are written for transformers and TRL are read back") {
        "clip_norm",
        "optimizer",
        "precision",
+       "weights",
+       "learning_rate",
+       "epochs",
        "recompute",
        "sequence_length",
        "padding_free",

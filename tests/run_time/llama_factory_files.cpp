@@ -21,6 +21,7 @@ const char* const llama_factory_sample = R"(
 model_name_or_path: meta-llama/Meta-Llama-3-8B-Instruct
 trust_remote_code: true
 flash_attn: fa2
+use_reentrant_gc: false
 quantization_bit: 4
 quantization_method: bnb
 double_quantization: false
@@ -240,6 +241,37 @@ TEST_CASE("faults in a file of LLaMA-Factory are said") {
         std::vector<std::string>{"cutof_len"});
 }
 
+TEST_CASE("what changes a step of LLaMA-Factory and is not estimated is said") {
+  const auto doubts = [](const std::string& text, const std::string& key) {
+    for (const remark& one : read_llama_factory_text("stage: sft\n" + text).remarks)
+      if (one.is == remark::kind::doubtful && one.key == key) return true;
+    return false;
+  };
+  // A key, a value that changes the step, and one that does not
+  struct asked {
+    const char* key;
+    const char* changes;
+    const char* usual;
+  };
+  for (const asked& one : {asked{"use_reentrant_gc", "true", "false"},
+                           asked{"moe_aux_loss_coef", "0.001", "0"},
+                           asked{"upcast_layernorm", "true", "false"},
+                           asked{"add_tokens", "'<a>,<b>'", "null"},
+                           asked{"quantization_device_map", "auto", "null"},
+                           asked{"image_max_pixels", "262144", "null"},
+                           asked{"fp8_enable_fsdp_float8_all_gather", "true", "false"}}) {
+    CAPTURE(one.key);
+    CHECK(doubts(one.key + (": " + std::string(one.changes)), one.key));
+    CHECK_FALSE(doubts(one.key + (": " + std::string(one.usual)), one.key));
+  }
+  // Its default is true, but FSDP 2's checkpoints and those that are not there are not reentrant.
+  CHECK(doubts("", "use_reentrant_gc"));
+  CHECK_FALSE(doubts("fsdp: full_shard auto_wrap\nfsdp_config: {version: 2}", "use_reentrant_gc"));
+  CHECK_FALSE(doubts("disable_gradient_checkpointing: true", "use_reentrant_gc"));
+  CHECK(
+      says(read_llama_factory_text("stage: sft\nray_num_workers: 4").config.gpus, std::int64_t{4}));
+}
+
 TEST_CASE("what is written for LLaMA-Factory is read back") {
   int megatron = 0;
   const auto made = random_config::make_round_trips(
@@ -247,6 +279,8 @@ TEST_CASE("what is written for LLaMA-Factory is read back") {
       {"gpus", "nodes", "gpus_per_node", "data_parallel", "global_batch", "pipeline_parallel"},
       {"trains",
        "adapters",
+       "epochs",
+       "learning_rate",
        "micro_batch",
        "accumulation",
        "clip_norm",

@@ -12,6 +12,7 @@
 #include <gpuplan/io/value.hpp>
 #include <gpuplan/io/yaml.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -53,16 +54,27 @@ inline void read_optimizer(settings_reader& from, training_config& to) {
         from, "optimizer", hugging_face::optimizer_words);
 }
 
+inline bool says_word(settings_reader& from, const char* key, std::string_view word) {
+  const value* const found = from.find(key);
+  return found != nullptr && found->text() != nullptr && *found->text() == word;
+}
+
 inline void read_precision(settings_reader& from, training_config& to) {
   const value* const bf16 = from.find("bf16");
+  const auto take_flags = [&] {
+    // tf32's default: where the device has it
+    if (!says_word(from, "tf32", "auto")) return hugging_face::read_precision(from, to);
+    if (says(from.flag("fp16"), true)) to.precision = training_precision::fp16;
+    if (says(from.flag("bf16"), true)) to.precision = training_precision::bf16;
+  };
   if (bf16 == nullptr || bf16->text() == nullptr) {
-    hugging_face::read_precision(from, to);
+    take_flags();
   } else {
     // "auto", the default: where the device has it; "full": without autocast
     if (*bf16->text() == "auto") to.precision = training_precision::bf16;
     if (*bf16->text() == "full") to.precision = training_precision::pure_bf16;
     for (const char* key : {"fp16", "tf32"}) from.find(key);
-    if (!to.precision) hugging_face::read_precision(from, to);
+    if (!to.precision) take_flags();
   }
   if (const auto is = from.flag("fp8"); is && *is) to.precision = training_precision::fp8;
   const auto is_loaded_so = from.flag("bfloat16");
@@ -99,7 +111,10 @@ inline void read_adapters(settings_reader& from, training_config& to) {
   const std::string adapter = from.text("adapter");
   const auto four_bits = from.flag("load_in_4bit");
   const auto nested = from.flag("bnb_config_kwargs.bnb_4bit_use_double_quant");
-  from.find("bnb_config_kwargs", true);
+  hugging_face::doubt_keys(from, {"bnb_config_kwargs.bnb_4bit_compute_dtype"});
+  from.pass_over_words("bnb_config_kwargs.",
+                       "load_in_4bit llm_int8_has_fp16_weight llm_int8_threshold "
+                       "bnb_4bit_quant_type bnb_4bit_quant_storage");
   lora adapters{.rank = 8};
   if (const auto rank = from.integer("lora_r")) adapters.rank = *rank;
   hugging_face::read_targets(from, "lora_target_modules", adapters);
@@ -134,6 +149,10 @@ inline void read_adapters(settings_reader& from, training_config& to) {
 
 inline void read_engine(settings_reader& from, training_config& to) {
   const auto version = from.integer("fsdp_version");
+  if (version && *version > 2)
+    from.remark_on(kind::contradicts,
+                   "fsdp_version",
+                   "is " + std::to_string(*version) + "; 1 and 2 are taken");
   const bool has_list = from.find("fsdp", true) != nullptr;
   if (has_list)
     from.remark_on(kind::outdated, "fsdp", "is old; fsdp_version 2 and fsdp_config are taken");
@@ -185,6 +204,28 @@ inline void read_recomputation(settings_reader& from, training_config& to) {
   }
 }
 
+// Plug-ins, of which the estimate knows two. That of cut cross-entropy is on unless it is told
+// otherwise.
+inline void read_plugins(settings_reader& from, training_config& to) {
+  const value* const found = from.find("plugins", true);
+  const value::list* const items = found == nullptr ? nullptr : found->items();
+  if (found != nullptr && items == nullptr)
+    from.remark_on(
+        kind::contradicts, "plugins", "is " + shown(*found) + "; a list of names is taken");
+  to.cut_cross_entropy = from.flag("cut_cross_entropy");  // in place of Liger's
+  for (std::size_t at = 0; items != nullptr && at < items->size(); ++at) {
+    const std::string* const text = (*items)[at].text();
+    const std::string_view name = text == nullptr ? std::string_view() : *text;
+    if (name.ends_with(".CutCrossEntropyPlugin")) {
+      if (!to.cut_cross_entropy) to.cut_cross_entropy = true;
+    } else if (!name.ends_with(".LigerPlugin")) {
+      from.remark_on(kind::doubtful,
+                     "plugins",
+                     "has " + shown((*items)[at]) + ", which the estimate leaves out");
+    }
+  }
+}
+
 // Its plugin has a switch for each of Liger's functions.
 inline void read_liger(settings_reader& from, training_config& to) {
   const auto is_on = [&](const char* key) {
@@ -196,8 +237,7 @@ inline void read_liger(settings_reader& from, training_config& to) {
   for (const char* const key : {"liger_rope", "liger_rms_norm", "liger_glu_activation"})
     if (is_on(key)) ++on;
   const bool has_loss = is_on(loss);
-  to.cut_cross_entropy = from.flag("cut_cross_entropy");  // in place of Liger's
-  if (on == 3 && (has_loss || is_on("cut_cross_entropy")))
+  if (on == 3 && (has_loss || says(to.cut_cross_entropy, true)))
     to.liger_kernels = true;
   else if (on != 0 || has_loss)
     from.remark_on(kind::doubtful,
@@ -206,18 +246,113 @@ inline void read_liger(settings_reader& from, training_config& to) {
                    "estimate has all of Liger's functions or none, and takes none");
 }
 
-inline void pass_the_rest_over(settings_reader& from) {
+/// Fills in what axolotl documents, but for what DeepSpeed's own file may say.
+inline void take_defaults(settings_reader& from, training_config& to) {
+  if (!to.micro_batch) to.micro_batch = 1;
+  if (!to.accumulation) to.accumulation = 1;
+  if (!to.sequence_length) to.sequence_length = 512;
+  if (!to.epochs && !to.steps) to.epochs = 1;
+  if (to.engine != "deepspeed") {
+    if (!to.optimizer && !from.has("optimizer"))
+      to.optimizer = gpuplan::optimizer{.loop = optimizer_loop::fused};
+    if (!to.clip_norm) to.clip_norm = 1.0;  // TrainingArguments'
+  }
+  // A micro-batch is one row where attention tells its parts from each other.
+  const auto has_rows = from.flag("multipack_real_batches");
+  const bool tells_parts = says(to.attention, attention_kernel::flash) ||
+                           says(to.attention, attention_kernel::efficient);
+  if (says(to.packing, true) && (has_rows ? !*has_rows : tells_parts)) to.padding_free = true;
+}
+
+// What changes a step, and the estimate has not.
+inline void doubt_the_rest(settings_reader& from) {
   hugging_face::doubt_flags(from,
                             {"torch_compile",
-                             "activation_offloading",
                              "layer_offloading",
                              "tiled_mlp",
                              "lora_mlp_kernel",
                              "lora_qkv_kernel",
                              "lora_o_kernel",
+                             "lora_embedding_kernel",
+                             "lora_fp32_gradients",
                              "chunked_cross_entropy",
+                             "liger_cross_entropy",
                              "auto_find_batch_size",
-                             "deepcompile"});
+                             "deepcompile",
+                             "use_kernels",
+                             "s2_attention",
+                             "flash_attn_cross_entropy",
+                             "flash_attn_rms_norm",
+                             "flash_attn_fuse_mlp",
+                             "flash_optimum",
+                             "flex_attention",
+                             "sage_attention",
+                             "fused_attn_kernel",
+                             "fp8_enable_fsdp_float8_all_gather",
+                             "float16",
+                             "fp32_norms",
+                             "full_determinism",
+                             "quantize_moe_experts",
+                             "gptq",
+                             "ple_cpu_offload",
+                             "lr_quadratic_warmup",
+                             "use_dft",
+                             "use_eaft",
+                             "use_onebitllms",
+                             "resize_token_embeddings_to_32x",
+                             "shrink_embeddings",
+                             "relora_cpu_offload"});
+  hugging_face::doubt_numbers(from,
+                              {"gc_steps",
+                               "gc_collect_steps",
+                               "torch_empty_cache_steps",
+                               "neftune_noise_alpha",
+                               "noisy_embedding_alpha"});
+  hugging_face::doubt_keys(from,
+                           {"optim_args",
+                            "lr_groups",
+                            "cosine_constant_lr_ratio",
+                            "device_map",
+                            "max_memory",
+                            "gpu_memory_limit",
+                            "model_quantization_config",
+                            "tokens",
+                            "ring_attn_func",
+                            "selective_checkpointing",
+                            "experts_implementation",
+                            "overrides_of_model_config",
+                            "overrides_of_model_kwargs",
+                            "lora_target_parameters",
+                            "lora_rank_pattern",
+                            "peft_layer_replication",
+                            "peft_trainable_token_indices",
+                            "lisa_n_layers",
+                            "qat",
+                            "fp8_config",
+                            "diffusion_lm"});
+  if (const auto bucket = from.number("ddp_bucket_cap_mb"); bucket && *bucket != 25)
+    from.remark_on(kind::doubtful, "ddp_bucket_cap_mb", "is not 25, as the estimate has it");
+  if (says(from.flag("peft_autocast_adapter_dtype"), false))
+    from.remark_on(kind::doubtful,
+                   "peft_autocast_adapter_dtype",
+                   "is false; the estimate has adapters in fp32");
+  // A flag, or a place to go to
+  if (const value* const found = from.find("activation_offloading");
+      found != nullptr && found->text() != nullptr)
+    from.remark_on(kind::doubtful,
+                   "activation_offloading",
+                   "is " + shown(*found) + ", which the estimate leaves out");
+  else
+    hugging_face::doubt_flags(from, {"activation_offloading"});
+  if (const std::string backend = from.text("nf4_backend");
+      !backend.empty() && backend != "bitsandbytes")
+    from.remark_on(kind::doubtful,
+                   "nf4_backend",
+                   "is " + shown(value(backend)) + "; the estimate has bitsandbytes' four bits");
+}
+
+inline void pass_the_rest_over(settings_reader& from) {
+  doubt_the_rest(from);
   if (from.find("batch_size", true) != nullptr)
     from.remark_on(kind::outdated, "batch_size", "is old; gradient_accumulation_steps is taken");
   if (const std::string rl = from.text("rl"); !rl.empty())
@@ -227,15 +362,34 @@ inline void pass_the_rest_over(settings_reader& from) {
   if (from.find("unfrozen_parameters", true) != nullptr)
     from.remark_on(
         kind::doubtful, "unfrozen_parameters", "is passed over; the estimate trains all");
+  from.pass_over_words("gradient_checkpointing_kwargs.", "preserve_rng_state determinism_check");
   from.pass_over_words(
       "",
+      "tokenizer_use_mistral_common tokenizer_save_jinja_files processor_kwargs "
+      "experimental_skip_move_to_device nvfp4_merge_aware lora_alpha_pattern "
+      "peft_ensure_weight_tying merge_method torchdistx_path use_wandb mlflow_run_name "
+      "hf_mlflow_log_artifacts comet_experiment_key comet_mode comet_online "
+      "comet_experiment_config use_trackio trackio_project_name trackio_run_name "
+      "trackio_space_id use_otel_metrics otel_metrics_host otel_metrics_port gradio_title "
+      "gradio_share gradio_server_name gradio_server_port gradio_max_new_tokens "
+      "gradio_temperature use_ray ray_run_name mean_resizing_embeddings "
+      "dynamic_checkpoint shuffle_before_merging_datasets dataset_shard_num dataset_shard_idx "
+      "num_dataset_shards_to_save dataset_exact_deduplication dataset_keep_in_memory "
+      "bench_dataset bench_split balance_labels label_balance_window_optim_steps "
+      "sample_packing_mp_start_method fa_varlen_kwargs_in_collator curriculum_sampling "
+      "pretrain_multipack_buffer_size streaming_multipack_buffer_size eval_on_start "
+      "logging_nan_inf_filter sync_profiler_steps sync_profiler_start_step chat_template_kwargs "
+      "is_preprocess preprocess_iterable total_supervised_tokens axolotl_config_path "
+      "generate_samples num_generation_samples generation_max_new_tokens generation_temperature "
+      "generation_top_p generation_top_k generation_prompt_ratio generation_do_sample "
+      "hub_revision role_boundaries "
       "base_model_config cls_model_config model_type model_config_type tokenizer_type "
       "tokenizer_config tokenizer_use_fast tokenizer_legacy processor_type trust_remote_code "
-      "revision_of_model model_quantization_config is_falcon_derived_model "
-      "is_llama_derived_model is_mistral_derived_model is_qwen_derived_model strict plugins "
+      "revision_of_model is_falcon_derived_model "
+      "is_llama_derived_model is_mistral_derived_model is_qwen_derived_model strict "
       "datasets test_datasets pretraining_dataset streaming shuffle_merged_datasets "
       "dataset_prepared_path dataset_processes dataset_num_proc val_set_size chat_template "
-      "chat_template_jinja default_system_message special_tokens tokens added_tokens_overrides "
+      "chat_template_jinja default_system_message special_tokens added_tokens_overrides "
       "eot_tokens train_on_inputs group_by_length output_dir hub_model_id hub_strategy "
       "push_dataset_to_hub hf_use_auth_token wandb_project wandb_entity wandb_watch wandb_name "
       "wandb_run_id wandb_log_model wandb_mode mlflow_tracking_uri mlflow_experiment_name "
@@ -245,28 +399,26 @@ inline void pass_the_rest_over(settings_reader& from) {
       "do_causal_lm_eval do_bench_eval save_steps saves_per_epoch save_strategy "
       "save_total_limit save_only_model save_first_step save_safetensors load_best_model_at_end "
       "metric_for_best_model greater_is_better early_stopping_patience resume_from_checkpoint "
-      "auto_resume_from_checkpoints seed debug local_rank device device_map max_memory "
-      "gpu_memory_limit low_cpu_mem_usage pad_to_sequence_len pad_to_multiple_of "
+      "auto_resume_from_checkpoints seed debug local_rank device "
+      "low_cpu_mem_usage pad_to_sequence_len pad_to_multiple_of "
       "excess_length_strategy min_sample_len sample_packing_bin_size "
       "sample_packing_group_size sample_packing_sequentially sample_packing_eff_est "
-      "multipack_real_batches total_num_tokens gradient_checkpointing_kwargs lr_scheduler_kwargs "
-      "lr_groups lr_quadratic_warmup cosine_constant_lr_ratio adam_beta1 adam_beta2 adam_beta3 "
-      "adam_epsilon adam_epsilon2 optim_args optim_target_modules embedding_lr "
+      "total_num_tokens adam_beta1 adam_beta2 adam_beta3 "
+      "adam_epsilon adam_epsilon2 optim_target_modules embedding_lr "
       "peft_layers_to_transform embedding_lr_scale loraplus_lr_ratio "
       "loraplus_lr_embedding lora_alpha "
       "lora_fan_in_fan_out lora_model_dir lora_on_cpu peft_use_rslora peft_init_lora_weights "
-      "peft_autocast_adapter_dtype peft qlora_sharded_model_loading "
-      "merge_lora ddp ddp_timeout ddp_bucket_cap_mb ddp_broadcast_buffers "
-      "ddp_find_unused_parameters ring_attn_func heads_k_stride dataloader_num_workers "
+      "peft qlora_sharded_model_loading "
+      "merge_lora ddp ddp_timeout ddp_broadcast_buffers "
+      "ddp_find_unused_parameters heads_k_stride dataloader_num_workers "
       "dataloader_pin_memory dataloader_prefetch_factor dataloader_drop_last "
-      "remove_unused_columns neftune_noise_alpha flash_optimum flash_attn_cross_entropy "
-      "flash_attn_rms_norm flash_attn_fuse_mlp "
-      "liger_layer_norm liger_cross_entropy gc_steps gc_collect_steps torch_compile_backend "
+      "remove_unused_columns "
+      "liger_layer_norm torch_compile_backend "
       "torch_compile_mode loss_watchdog_threshold loss_watchdog_patience profiler_steps "
-      "profiler_steps_start include_tkps include_tokens_per_second use_kernels mode "
+      "profiler_steps_start include_tkps include_tokens_per_second mode "
       "dp_replicate_size "
-      "fp8_enable_fsdp_float8_all_gather fsdp_final_state_dict_type skip_prepare_dataset "
-      "embeddings_skip_upcast float16 float32 s2_attention context_length");
+      "fsdp_final_state_dict_type skip_prepare_dataset "
+      "embeddings_skip_upcast float32 context_length");
 }
 
 inline std::string refusal_of(const training_config& config) {
@@ -351,9 +503,10 @@ inline void write_schedule(settings_writer& to, const training_config& config) {
           settings.find("datasets") != nullptr);
 }
 
-/// What a file of axolotl says. Without `gradient_checkpointing` nothing is recomputed, and bf16 is
-/// "auto": its documented defaults; without `adapter` all parameters train. Keys were looked up in
-/// axolotl 0.21.
+/// What a file of axolotl says. Its documented defaults are filled in: samples one by one, no
+/// accumulation, 512 tokens, one epoch, bf16 "auto", nothing recomputed; but for what DeepSpeed's
+/// file may say fused AdamW, gradients clipped at 1. Without `adapter` all parameters train. Keys
+/// were looked up in axolotl 0.21.
 [[nodiscard]] inline read_config read_axolotl(const value& settings) {
   namespace words = detail::axolotl;
   read_config read{.tool = "axolotl"};
@@ -378,7 +531,9 @@ inline void write_schedule(settings_writer& to, const training_config& config) {
   if (!to.recompute) to.recompute = recompute_mode::none;
   if (!to.trains && !from.has("adapter")) to.trains = training::full;
   detail::remark_on_contradictions(from, to, [](std::string_view) { return "dp_shard_size"; });
+  words::read_plugins(from, to);
   words::read_liger(from, to);
+  words::take_defaults(from, to);
   words::pass_the_rest_over(from);
   from.name_the_others();
   return read;
@@ -431,6 +586,12 @@ inline void write_schedule(settings_writer& to, const training_config& config) {
   } else if (config.recompute && *config.recompute != recompute_mode::selective) {
     to.put("gradient_checkpointing", *to.take(&training_config::recompute) == recompute_mode::full);
   }
+  // What packing makes of a micro-batch
+  if (says(config.packing, true) &&
+      (says(config.attention, attention_kernel::flash) ||
+       says(config.attention, attention_kernel::efficient)) &&
+      says(config.padding_free, true))
+    to.take(&training_config::padding_free);
   if (says(config.pipeline_parallel, std::int64_t{1})) to.take(&training_config::pipeline_parallel);
   if (config.micro_batch && config.accumulation && config.data_parallel)
     to.take(&training_config::global_batch);

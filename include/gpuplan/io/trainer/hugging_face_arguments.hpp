@@ -51,7 +51,13 @@ inline constexpr const char* words_of_trl[] = {"use_peft",
                                                "dataset_name",
                                                "beta",
                                                "assistant_only_loss",
-                                               "completion_only_loss"};
+                                               "completion_only_loss",
+                                               "disable_dropout",
+                                               "precompute_ref_log_probs",
+                                               "num_generations",
+                                               "max_completion_length",
+                                               "use_vllm",
+                                               "reward_funcs"};
 
 inline void doubt_flags(settings_reader& from, std::initializer_list<const char*> keys) {
   for (const char* const key : keys)
@@ -64,6 +70,12 @@ inline void doubt_numbers(settings_reader& from, std::initializer_list<const cha
     if (const auto is = from.number(key); is && *is > 0)
       from.remark_on(kind::doubtful, key, "is above 0, which the estimate leaves out");
 }
+/// Of keys with any value.
+inline void doubt_keys(settings_reader& from, std::initializer_list<const char*> keys) {
+  for (const char* const key : keys)
+    if (from.find(key, true) != nullptr)
+      from.remark_on(kind::doubtful, key, "is there, which the estimate leaves out");
+}
 inline void say_outdated(settings_reader& from,
                          std::initializer_list<std::pair<const char*, const char*>> names) {
   for (const auto& [old, now] : names)
@@ -71,9 +83,40 @@ inline void say_outdated(settings_reader& from,
       from.remark_on(kind::outdated, old, std::string("is refused by transformers 5; ") + now);
 }
 
-/// What all that take TrainingArguments say in the same words, LLaMA-Factory too.
-inline void read_arguments(settings_reader& from, training_config& to, read_config& all) {
+/// accelerator_config: Accelerate's part of the batch.
+inline void read_accelerator(settings_reader& from, training_config& to) {
+  const char* const key = "accelerator_config";
+  if (const value* const found = from.find(key); found != nullptr && found->text() != nullptr)
+    from.remark_on_file(key, *found->text());
+  const std::string in = std::string(key) + ".";
+  if (says(from.flag(in + "split_batches"), true))
+    from.remark_on(kind::doubtful,
+                   in + "split_batches",
+                   "is true: the batch is then of all GPUs together, and the estimate has it on "
+                   "each");
+  const std::string steps = in + "gradient_accumulation_kwargs.num_steps";
+  if (const auto said = from.integer(steps)) {
+    if (to.accumulation && *to.accumulation > 1)
+      from.remark_on(kind::contradicts,
+                     steps,
+                     "is there, and gradient_accumulation_steps too; one of both is taken");
+    else
+      to.accumulation = said;
+  }
+  from.pass_over_words(in,
+                       "dispatch_batches even_batches use_seedable_sampler non_blocking "
+                       "use_configured_state gradient_accumulation_kwargs.adjust_scheduler "
+                       "gradient_accumulation_kwargs.sync_with_dataloader");
+}
+
+/// What all that take TrainingArguments say in the same words, LLaMA-Factory too; of the learning
+/// rate also what its documentation has where nothing is said.
+inline void read_arguments(settings_reader& from,
+                           double usual_learning_rate,
+                           training_config& to,
+                           read_config& all) {
   read_plain(from, argument_keys, to);
+  if (!to.learning_rate && !from.has("deepspeed")) to.learning_rate = usual_learning_rate;
   // -1: as many as there are epochs.
   if (const auto steps = from.integer("max_steps", -1); steps && *steps > 0) to.steps = *steps;
   read_schedule(from, {}, to);
@@ -86,6 +129,7 @@ inline void read_arguments(settings_reader& from, training_config& to, read_conf
   for (const char* key : {"activation_checkpointing", "gradient_checkpointing"})
     if (const auto is = from.flag(key); is && !to.recompute)
       to.recompute = *is ? recompute_mode::full : recompute_mode::none;
+  read_accelerator(from, to);
   // A flag, or in words of older versions: "full_shard auto_wrap".
   if (const value* const fsdp = from.find("fsdp", true)) {
     const std::string* const words = fsdp->text();
@@ -103,7 +147,9 @@ inline void read_arguments(settings_reader& from, training_config& to, read_conf
       if (has("no_shard")) to.zero_stage = 0, to.engine = "ddp";
     }
   }
-  from.find("fsdp_config", true);
+  if (!is_fsdp(to.engine) && from.find("fsdp_config", true) != nullptr && !from.has("fsdp"))
+    from.remark_on(
+        kind::missing, "fsdp", "is not there, without which transformers passes fsdp_config over");
   if (const value* const deepspeed = from.find("deepspeed", true)) {
     if (is_fsdp(to.engine))
       from.remark_on(
@@ -125,8 +171,24 @@ inline void read_arguments(settings_reader& from, training_config& to, read_conf
   doubt_flags(from,
               {"torch_compile",
                "auto_find_batch_size",
+               "use_cache",
+               "use_cpu",
+               "full_determinism",
                "activation_checkpointing_kwargs.use_reentrant",
                "gradient_checkpointing_kwargs.use_reentrant"});
+  // Each of these two compiles without the flag.
+  doubt_keys(from,
+             {"torch_compile_backend",
+              "torch_compile_mode",
+              "optim_args",
+              "neftune_noise_alpha",
+              "torch_empty_cache_steps"});
+  if (const std::string library = from.text("ddp_backend"); !library.empty() && library != "nccl")
+    from.remark_on(kind::doubtful,
+                   "ddp_backend",
+                   "is " + shown(value(library)) + "; the estimate communicates as NCCL does");
+  if (!from.text("debug").empty())
+    from.remark_on(kind::doubtful, "debug", "is there; the estimate has no checks of a step");
   if (const auto bucket = from.number("ddp_bucket_cap_mb"); bucket && *bucket != 25)
     from.remark_on(kind::doubtful, "ddp_bucket_cap_mb", "is not 25, as the estimate has it");
   say_outdated(from,
@@ -148,13 +210,13 @@ inline void read_arguments(settings_reader& from, training_config& to, read_conf
                 {"logging_dir", "the environment's TENSORBOARD_LOGGING_DIR is taken"},
                 {"save_safetensors", "leave it out"}});
   doubt_numbers(from, {"label_smoothing_factor"});
+  for (const char* key : {"activation_checkpointing_kwargs.", "gradient_checkpointing_kwargs."})
+    from.pass_over_words(key, "preserve_rng_state determinism_check debug");
   from.pass_over_words(
       "",
-      "output_dir lr_scheduler_kwargs optim_args optim_target_modules adam_beta1 adam_beta2 "
+      "output_dir optim_target_modules adam_beta1 adam_beta2 "
       "adam_epsilon average_tokens_across_devices bf16_full_eval "
-      "fp16_full_eval activation_checkpointing_kwargs gradient_checkpointing_kwargs "
-      "torch_compile_backend torch_compile_mode use_cache "
-      "neftune_noise_alpha torch_empty_cache_steps logging_strategy logging_steps "
+      "fp16_full_eval logging_strategy logging_steps "
       "logging_first_step log_on_each_node logging_nan_inf_filter "
       "include_num_input_tokens_seen include_tokens_per_second log_level log_level_replica "
       "disable_tqdm report_to run_name project trackio_space_id trackio_bucket_id "
@@ -166,29 +228,54 @@ inline void read_arguments(settings_reader& from, training_config& to, read_conf
       "push_to_hub_model_id hub_token hub_private_repo hub_model_id hub_strategy "
       "hub_always_push hub_revision load_best_model_at_end metric_for_best_model "
       "greater_is_better ignore_data_skip restore_callback_states_from_checkpoint "
-      "full_determinism seed data_seed use_cpu accelerator_config dataloader_drop_last "
+      "seed data_seed dataloader_drop_last "
       "dataloader_num_workers dataloader_pin_memory dataloader_persistent_workers "
       "dataloader_prefetch_factor dataloader_multiprocessing_context dataloader_in_order "
       "remove_unused_columns label_names train_sampling_strategy length_column_name "
-      "ddp_find_unused_parameters ddp_broadcast_buffers ddp_static_graph ddp_backend "
-      "ddp_timeout debug skip_memory_metrics do_train do_eval do_predict "
+      "ddp_find_unused_parameters ddp_broadcast_buffers ddp_static_graph "
+      "ddp_timeout skip_memory_metrics do_train do_eval do_predict "
       "resume_from_checkpoint local_rank fsdp_min_num_params "
       "fsdp_transformer_layer_cls_to_wrap predict_with_generate generation_max_length "
       "generation_num_beams sortish_sampler");
 }
 
-/// Fills in what TrainingArguments document, where no other file may say it.
-inline void take_defaults(training_config& to, bool is_trl) {
+/// Whose file it is: another trainer of TRL's has other defaults.
+enum class trainer_kind { transformers, supervised, preferences, policy };
+
+[[nodiscard]] inline trainer_kind trainer_of(const value& settings) {
+  const auto has_any = [&settings](std::initializer_list<const char*> keys) {
+    for (const char* const key : keys)
+      if (settings.find(key) != nullptr) return true;
+    return false;
+  };
+  if (has_any({"num_generations", "max_completion_length", "use_vllm", "reward_funcs"}))
+    return trainer_kind::policy;
+  if (has_any({"beta", "precompute_ref_log_probs", "sync_ref_model", "disable_dropout"}))
+    return trainer_kind::preferences;
+  for (const char* const key : words_of_trl)
+    if (settings.find(key) != nullptr) return trainer_kind::supervised;
+  return trainer_kind::transformers;
+}
+
+[[nodiscard]] inline double usual_learning_rate(trainer_kind by) {
+  if (by == trainer_kind::transformers) return 5e-5;
+  return by == trainer_kind::supervised ? 2e-5 : 1e-6;
+}
+
+/// Fills in what TrainingArguments and TRL's configs document, where no other file may say it.
+inline void take_defaults(training_config& to, trainer_kind by) {
   if (!to.micro_batch) to.micro_batch = 8;
   if (!to.accumulation) to.accumulation = 1;
   if (!to.clip_norm) to.clip_norm = 1.0;
   // Since 5.0, with PyTorch 2.8 and later
   if (!to.optimizer) to.optimizer = gpuplan::optimizer{.loop = optimizer_loop::fused};
+  if (!to.epochs && !to.steps) to.epochs = 3;
   // TRL's; without them Accelerate's own file may say it.
-  if (!is_trl) return;
+  if (by == trainer_kind::transformers) return;
   if (!to.precision) to.precision = training_precision::bf16;
   if (!to.recompute) to.recompute = recompute_mode::full;
-  if (!to.sequence_length) to.sequence_length = 1024;
+  if (!to.sequence_length && by != trainer_kind::policy) to.sequence_length = 1024;
+  if (!to.weights) to.weights = number_format::fp32;
 }
 
 inline void read_adapters(settings_reader& from, training_config& to) {
@@ -224,7 +311,70 @@ inline void read_adapters(settings_reader& from, training_config& to) {
     from.remark_on(kind::missing, "use_peft", "is not true; four bits train with adapters alone");
 }
 
-inline void read_trl(settings_reader& from, training_config& to) {
+/// What of a step trainers with a reference or a policy do, and the estimate of a file has not.
+inline void doubt_objective(settings_reader& from, trainer_kind by) {
+  const auto doubt = [&from](const char* key, const char* why) {
+    if (from.find(key, true) != nullptr) from.remark_on(kind::doubtful, key, why);
+  };
+  const bool is_policy = by == trainer_kind::policy;
+  for (const char* const key : {"num_generations", "max_completion_length", "use_vllm"})
+    doubt(key,
+          "belongs to GRPOTrainer; the estimate is of one model and one answer; "
+          "--objective grpo of gpuplan memory has its steps, --scored-tokens the longest "
+          "completion, --generates-apart and --inference-memory an engine such as vLLM beside it");
+  // Of a policy without it there is no reference.
+  const auto strength = from.number("beta");
+  for (const char* const key : {"beta", "precompute_ref_log_probs", "sync_ref_model"})
+    if (!is_policy)
+      doubt(key,
+            "belongs to a training with a reference model, or with pairs of answers; the "
+            "estimate is of one model and one answer; --objective dpo of gpuplan memory has both");
+  if (is_policy && strength && *strength > 0)
+    from.remark_on(kind::doubtful,
+                   "beta",
+                   "is above 0, so that a reference model stands beside; --objective grpo with "
+                   "--reference of gpuplan memory has it");
+  if (is_policy) doubt_flags(from, {"sync_ref_model"});
+  doubt_flags(from,
+              {"cast_lm_head_to_fp32",
+               "use_adaptive_entropy",
+               "use_transformers_continuous_batching",
+               "use_transformers_paged"});
+  doubt_numbers(from, {"entropy_coef"});
+  doubt_keys(from,
+             {"generation_batch_size",
+              "steps_per_generation",
+              "off_policy_mask_threshold",
+              "vllm_gpu_memory_utilization",
+              "vllm_max_model_length",
+              "vllm_tensor_parallel_size",
+              "vllm_enable_sleep_mode"});
+  if (const auto times = from.number("num_iterations"); times && *times != 1)
+    from.remark_on(kind::doubtful,
+                   "num_iterations",
+                   "is not 1: completions count for more than one step, which the estimate does "
+                   "not have");
+  if (const auto share = from.number("top_entropy_quantile"); share && *share < 1)
+    from.remark_on(
+        kind::doubtful, "top_entropy_quantile", "is below 1, which the estimate leaves out");
+  from.pass_over_words(
+      "",
+      "num_generations_eval ds3_gather_for_generation temperature top_p top_k min_p "
+      "generation_kwargs chat_template_kwargs repetition_penalty cache_implementation vllm_mode "
+      "vllm_model_impl vllm_structured_outputs_regex vllm_server_base_url vllm_server_host "
+      "vllm_server_port vllm_server_timeout vllm_group_port epsilon delta epsilon_high "
+      "sapo_temperature_neg sapo_temperature_pos vespo_k_pos vespo_lambda_pos vespo_k_neg "
+      "vespo_lambda_neg importance_sampling_level reward_weights multi_objective_aggregation "
+      "scale_rewards mask_truncated_completions entropy_coef_min entropy_coef_max "
+      "entropy_coef_delta entropy_target max_tool_calling_iterations "
+      "vllm_importance_sampling_correction vllm_importance_sampling_mode "
+      "vllm_importance_sampling_clip_max vllm_importance_sampling_clip_min "
+      "vllm_importance_sampling_cap use_bias_correction_kl log_completions log_multimodal "
+      "num_completions_to_print log_unique_prompts log_completions_hub_repo "
+      "transformers_continuous_batching_config reward_model_name_or_path reward_funcs");
+}
+
+inline void read_trl(settings_reader& from, training_config& to, trainer_kind by) {
   read_plain(from, trl_keys, to);
   if (const auto length = from.integer("max_seq_length")) {
     from.remark_on(kind::outdated, "max_seq_length", "is refused by TRL; max_length is taken");
@@ -233,7 +383,9 @@ inline void read_trl(settings_reader& from, training_config& to) {
   // Of scripts that took after Stanford's Alpaca
   if (const auto length = from.integer("model_max_length"); length && !to.sequence_length)
     to.sequence_length = length;
-  to.attention = read_word<attention_kernel>(from, "attn_implementation", attention_words);
+  for (const char* const key : {"attn_implementation", "model_init_kwargs.attn_implementation"})
+    if (const auto is = read_word<attention_kernel>(from, key, attention_words); !to.attention)
+      to.attention = is;
   read_adapters(from, to);
   for (const char* key :
        {"dtype", "torch_dtype", "model_init_kwargs.dtype", "model_init_kwargs.torch_dtype"}) {
@@ -248,42 +400,51 @@ inline void read_trl(settings_reader& from, training_config& to) {
     if (std::string_view(key).ends_with("torch_dtype") && from.has(key))
       from.remark_on(kind::outdated, key, "is now dtype");
   }
-  from.find("model_init_kwargs", true);
+  doubt_keys(from, {"model_init_kwargs.quantization_config", "model_init_kwargs.device_map"});
+  from.pass_over_words("model_init_kwargs.",
+                       "trust_remote_code revision use_cache low_cpu_mem_usage cache_dir token");
   to.padding_free = from.flag("padding_free");
   const bool packs = says(to.packing, true);
   if (says(to.padding_free, true) && !packs)
     from.remark_on(
         kind::doubtful, "padding_free", "is true; the estimate has samples of max_length tokens");
   // Of its strategies one alone leaves rows apart.
-  if (packs && !says(to.padding_free, true))
-    to.padding_free = from.text("packing_strategy") != "wrapped";
+  const auto is_one_row = from.word<bool>(
+      "packing_strategy",
+      {{"bfd", true}, {"bfd_split", true}, {"bfd-requeue", true}, {"wrapped", false}});
+  if (packs && !says(to.padding_free, true)) to.padding_free = !says(is_one_row, false);
   doubt_flags(from, {"activation_offloading", "use_liger_loss"});
-  const bool is_policy =
-      from.find("num_generations") != nullptr || from.find("use_vllm") != nullptr;
-  for (const char* key : {"num_generations", "max_completion_length", "use_vllm"})
-    if (is_policy && from.find(key, true) != nullptr)
-      from.remark_on(
-          kind::doubtful,
-          key,
-          "belongs to GRPOTrainer; the estimate is of one model and one answer; "
-          "--objective grpo of gpuplan memory has its steps, --scored-tokens the longest "
-          "completion, --generates-apart and --inference-memory an engine such as vLLM beside it");
-  for (const char* key : {"beta", "precompute_ref_log_probs", "sync_ref_model"})
-    if (from.find(key, true) != nullptr && !is_policy)
+  doubt_numbers(from, {"router_aux_loss_coef"});
+  if (from.find("loss_type", true) != nullptr && by == trainer_kind::supervised)
+    if (const std::string loss = from.text("loss_type"); loss != "nll" && loss != "chunked_nll")
       from.remark_on(kind::doubtful,
-                     key,
-                     "belongs to a training with a reference model, or with pairs of answers; the "
-                     "estimate is of one model and one answer; --objective dpo of gpuplan memory "
-                     "has both");
+                     "loss_type",
+                     "is " + shown(value(loss)) + "; the estimate has the usual loss");
+  if (to.adapters && !to.weights && to.engine != "deepspeed" && by != trainer_kind::transformers)
+    from.remark_on(
+        kind::missing,
+        "dtype",
+        "is not there, so that TRL holds the frozen weights in float32; bfloat16 is half "
+        "of that");
+  // DPOTrainer's default is true; adapters' too are set to 0.
+  if (const auto is = from.flag("disable_dropout"); is ? *is : by == trainer_kind::preferences) {
+    to.dropout = 0.0;
+    if (to.adapters) {
+      lora adapters = *to.adapters;
+      adapters.dropout = 0;
+      to.adapters = adapters;
+    }
+  }
+  doubt_objective(from, by);
   from.pass_over_words(
       "",
       "model_revision trust_remote_code router_aux_loss_coef "
       "chat_template_path dataset_text_field dataset_kwargs dataset_num_proc eos_token "
-      "pad_token truncation_mode shuffle_dataset packing_strategy pad_to_multiple_of "
-      "eval_packing completion_only_loss assistant_only_loss loss_type loss_weights "
-      "disable_dropout ld_alpha f_divergence_type f_alpha_divergence_coef label_smoothing "
+      "pad_token truncation_mode shuffle_dataset pad_to_multiple_of "
+      "eval_packing completion_only_loss assistant_only_loss loss_weights ld_alpha "
+      "f_divergence_type f_alpha_divergence_coef label_smoothing "
       "use_weighting discopop_tau ref_model_mixup_alpha ref_model_sync_steps "
-      "precompute_ref_batch_size max_prompt_length max_completion_length dataset_name "
+      "precompute_ref_batch_size max_prompt_length dataset_name "
       "dataset_config dataset_train_split dataset_test_split dataset_streaming "
       "ignore_bias_buffers datasets dataset_mixture trl_config config_name tokenizer_name "
       "cache_dir use_fast_tokenizer token dataset_config_name train_file validation_file "
@@ -418,7 +579,8 @@ inline std::string started_by(const training_config& config) {
 
 /// What arguments of transformers' Trainer or of TRL say. What they document as defaults is filled
 /// in where it matters: 8 samples of a micro-batch, no accumulation, fused AdamW, gradients clipped
-/// at 1; with TRL's keys bf16, recomputation, and 1024 tokens.
+/// at 1, 3 epochs; with TRL's keys bf16 over weights in fp32, recomputation, and, but with those of
+/// GRPO, 1024 tokens.
 /// Not beside `deepspeed`, whose own file may say it. Tested with transformers 5.23 and TRL 1.16.
 [[nodiscard]] inline read_config read_hugging_face_arguments(const value& settings) {
   read_config read{.tool = "hugging face"};
@@ -426,14 +588,13 @@ inline std::string started_by(const training_config& config) {
     read.why = "it is " + detail::shown(settings) + "; arguments are an object";
     return read;
   }
-  bool is_trl = false;
-  for (const char* const key : detail::hugging_face::words_of_trl)
-    is_trl = is_trl || settings.find(key) != nullptr;
-  if (is_trl) read.tool = "trl";
+  const auto by = detail::hugging_face::trainer_of(settings);
+  if (by != detail::hugging_face::trainer_kind::transformers) read.tool = "trl";
   detail::settings_reader reader(settings, read);
-  detail::hugging_face::read_arguments(reader, read.config, read);
-  detail::hugging_face::read_trl(reader, read.config);
-  if (read.config.engine != "deepspeed") detail::hugging_face::take_defaults(read.config, is_trl);
+  detail::hugging_face::read_arguments(
+      reader, detail::hugging_face::usual_learning_rate(by), read.config, read);
+  detail::hugging_face::read_trl(reader, read.config, by);
+  if (read.config.engine != "deepspeed") detail::hugging_face::take_defaults(read.config, by);
   detail::hugging_face::settle_weights(reader, read.config);
   detail::remark_on_contradictions(
       reader, read.config, [](std::string_view) { return "per_device_train_batch_size"; });

@@ -403,6 +403,27 @@ inline bool is_fsdp(std::string_view engine) {
   return false;
 }
 
+/// Whether a name, or names with commas or in a list, are classes of layers as transformers calls
+/// them; nothing is.
+inline bool wraps_layers(const value* names) {
+  if (names == nullptr) return true;
+  if (const value::list* const items = names->items()) {
+    for (const value& item : *items)
+      if (!wraps_layers(&item)) return false;
+    return true;
+  }
+  const std::string* const text = names->text();
+  std::string_view left = text == nullptr ? std::string_view() : *text;
+  while (!left.empty()) {
+    const std::size_t end = left.find(',');
+    std::string_view name = left.substr(0, end);
+    while (name.ends_with(' ')) name.remove_suffix(1);
+    if (!name.ends_with("Layer") && !name.ends_with("Block")) return false;
+    left = end == std::string_view::npos ? std::string_view() : left.substr(end + 1);
+  }
+  return true;
+}
+
 /// The engine, and FSDP's keys, in `fsdp_config`, with the prefix fsdp_ (Accelerate's) or without
 /// it. `has_policy`: without fsdp_auto_wrap_policy layers are wrapped anyway; `version`: FSDP's,
 /// where it is not said.
@@ -474,21 +495,35 @@ inline void read_fsdp(settings_reader& from, bool has_policy, int version, train
                    path("auto_wrap_policy"),
                    "is not TRANSFORMER_BASED_WRAP, so that all layers are gathered at once");
   if (policy == "SIZE_BASED_WRAP")
-    from.remark_on(kind::doubtful,
+    doubt("auto_wrap_policy", "is SIZE_BASED_WRAP; the estimate wraps each layer");
+  else if (!policy.empty() && policy != "TRANSFORMER_BASED_WRAP" && policy != "NO_WRAP")
+    from.remark_on(kind::contradicts,
                    path("auto_wrap_policy"),
-                   "is SIZE_BASED_WRAP; the estimate wraps each layer");
-  for (const char* key : {"transformer_layer_cls_to_wrap",
-                          "min_num_params",
-                          "forward_prefetch",
-                          "limit_all_gathers",
-                          "sync_module_states",
-                          "cpu_ram_efficient_loading",
-                          "state_dict_type",
-                          "final_state_dict_type",
-                          "ignored_modules"})
+                   "is " + shown(value(policy)) +
+                       "; one of TRANSFORMER_BASED_WRAP, SIZE_BASED_WRAP, NO_WRAP is taken");
+  if (!wraps_layers(from.find(path("transformer_layer_cls_to_wrap"), true)))
+    doubt("transformer_layer_cls_to_wrap",
+          "has a class that is no layer by its name; the estimate wraps each layer");
+  // FSDP 2 passes these over.
+  if (says(from.flag(path("forward_prefetch")), true) && is_first)
+    doubt("forward_prefetch", "is true; the estimate gathers a layer ahead going back alone");
+  if (says(from.flag(path("limit_all_gathers")), false) && is_first)
+    doubt("limit_all_gathers", "is false; the estimate is as if it were true");
+  for (const char* const key : {"ignored_modules", "ignored_parameters", "mixed_precision_policy"})
+    if (from.find(path(key), true) != nullptr)
+      doubt(key, "is there, which the estimate leaves out");
+  if (says(from.flag(path("activation_checkpointing_offload")), true))
+    doubt("activation_checkpointing_offload",
+          "is true; the estimate keeps inputs of layers on the device");
+  for (const char* const key : {"xla", "xla_fsdp_v2", "xla_fsdp_grad_ckpt"})
+    if (says(from.flag(path(key)), true)) doubt(key, "is true; gpuplan knows nothing of XLA");
+  for (const char* const key : {"min_num_params",
+                                "sync_module_states",
+                                "cpu_ram_efficient_loading",
+                                "state_dict_type",
+                                "final_state_dict_type",
+                                "xla_fsdp_settings"})
     from.find(path(key), true);
-  if (const auto is = from.flag(path("xla")); is && *is)
-    from.remark_on(kind::doubtful, path("xla"), "is true; gpuplan knows nothing of XLA");
 }
 
 /// Why FSDP 2 cannot do it; empty: it can.

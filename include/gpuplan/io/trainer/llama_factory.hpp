@@ -124,6 +124,7 @@ inline void write_recomputation(settings_writer& to, const training_config& conf
     if (is != recompute_mode::selective)
       to.put("disable_gradient_checkpointing",
              is == recompute_mode::none || config.engine == "fsdp2");
+    if (is == recompute_mode::full && config.engine != "fsdp2") to.put("use_reentrant_gc", false);
     return;
   }
   to.take(&training_config::recompute);
@@ -175,7 +176,7 @@ inline void write_own_precision(settings_writer& to, const training_config& conf
   }
   detail::settings_reader from(settings, read);
   training_config& to = read.config;
-  detail::hugging_face::read_arguments(from, to, read);
+  detail::hugging_face::read_arguments(from, 5e-5, to, read);
   words::forget_what_it_takes(read);
   detail::read_plain(from, words::plain_keys, to);
   if (!to.sequence_length) to.sequence_length = 2048;
@@ -188,7 +189,8 @@ inline void write_own_precision(settings_writer& to, const training_config& conf
   to.attention =
       detail::hugging_face::read_word<attention_kernel>(from, "flash_attn", words::attention_words);
   if (to.engine == "megatron") to.attention = {};  // Megatron chooses its own
-  if (to.engine != "deepspeed") detail::hugging_face::take_defaults(to, false);
+  if (to.engine != "deepspeed")
+    detail::hugging_face::take_defaults(to, detail::hugging_face::trainer_kind::transformers);
   detail::remark_on_contradictions(
       from, to, [](std::string_view) { return "per_device_train_batch_size"; });
   words::pass_the_rest_over(from, to);

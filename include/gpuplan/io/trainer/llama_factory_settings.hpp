@@ -291,6 +291,13 @@ inline void read_recomputation(settings_reader& from, training_config& to) {
                    "gradient_checkpointing",
                    "is false, which LLaMA-Factory does not obey; disable_gradient_checkpointing: "
                    "true is taken");
+  // Which of torch's two checkpoints; of FSDP 2 always the newer.
+  if (const auto reentrant = from.flag("use_reentrant_gc");
+      !is_off && to.engine != "fsdp2" && !says(reentrant, false))
+    from.remark_on(kind::doubtful,
+                   "use_reentrant_gc",
+                   "is not false, its default true; the estimate has checkpoints that are not "
+                   "reentrant");
   if (!is_off)
     to.recompute = recompute_mode::full;
   else if (!to.recompute)
@@ -315,20 +322,34 @@ inline void pass_the_rest_over(settings_reader& from, training_config& to) {
                              "use_apollo",
                              "use_badam",
                              "use_adam_mini",
+                             "upcast_layernorm",
+                             "fp8_enable_fsdp_float8_all_gather",
                              "resize_vocab"});
+  hugging_face::doubt_numbers(from, {"moe_aux_loss_coef"});
+  hugging_face::doubt_keys(
+      from,
+      {"add_tokens", "add_special_tokens", "new_special_tokens_config", "quantization_device_map"});
+  for (const char* const key :
+       {"image_max_pixels", "image_min_pixels", "video_max_pixels", "video_min_pixels"})
+    if (from.find(key, true) != nullptr)
+      from.remark_on(kind::doubtful,
+                     key,
+                     "is there; the estimate has an image as large as the model's configuration "
+                     "says");
+  if (const auto workers = from.integer("ray_num_workers")) to.gpus = workers;
   if (from.find("mixture_of_depths", true) != nullptr)
     from.remark_on(kind::doubtful,
                    "mixture_of_depths",
                    "is there; the estimate takes every token through every layer");
   from.pass_over_words(
       "",
-      "adapter_folder cache_dir use_fast_tokenizer split_special_tokens add_tokens "
-      "add_special_tokens new_special_tokens_config init_special_tokens model_revision "
-      "low_cpu_mem_usage rope_scaling moe_aux_loss_coef use_reentrant_gc upcast_layernorm "
+      "adapter_folder cache_dir use_fast_tokenizer split_special_tokens init_special_tokens "
+      "model_revision "
+      "low_cpu_mem_usage rope_scaling "
       "train_from_scratch infer_backend offload_folder use_kv_cache infer_dtype hf_hub_token "
       "ms_hub_token om_hub_token print_param_status trust_remote_code quantization_type "
-      "quantization_device_map image_max_pixels image_min_pixels image_do_pan_and_scan "
-      "crop_to_patches video_max_pixels video_min_pixels video_fps video_maxlen "
+      "image_do_pan_and_scan "
+      "crop_to_patches video_fps video_maxlen "
       "use_audio_in_video audio_sampling_rate export_dir export_size export_device "
       "export_quantization_bit export_quantization_dataset export_quantization_nsamples "
       "export_quantization_maxlen export_legacy_format export_hub_model_id kt_weight_path "
@@ -340,9 +361,9 @@ inline void pass_the_rest_over(settings_reader& from, training_config& to) {
       "overwrite_cache preprocessing_batch_size preprocessing_num_workers max_samples "
       "eval_num_beams ignore_pad_token_for_loss val_size eval_on_each_dataset tool_format "
       "default_system enable_thinking preserve_thinking tokenized_path "
-      "data_shared_file_system generation_config ray_num_workers ray_init_kwargs master_addr "
+      "data_shared_file_system generation_config ray_init_kwargs master_addr "
       "master_port ray_storage_path ray_run_name resources_per_worker placement_strategy "
-      "fp8_backend fp8_enable_fsdp_float8_all_gather enable_torch_profiler "
+      "fp8_backend enable_torch_profiler "
       "profiler_output_dir profiler_wait_steps profiler_warmup_steps profiler_active_steps "
       "profiler_repeat profiler_record_shapes profiler_profile_memory profiler_with_stack "
       "profile_modules module_dropout oft_rank oft_block_size oft_target lora_alpha "
