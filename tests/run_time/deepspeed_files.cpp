@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <gpuplan/io/json_value.hpp>
+#include <gpuplan/io/trainer/configured_training.hpp>
 #include <gpuplan/io/trainer/deepspeed.hpp>
 
 #include "random_config.hpp"
@@ -64,9 +65,108 @@ TEST_CASE("a file of DeepSpeed is understood") {
   CHECK(says(is.steps, std::int64_t{1000}));
   CHECK(says(is.tensor_parallel, std::int64_t{2}));
   CHECK_FALSE(is.pipeline_parallel);
-  REQUIRE(read.remarks.size() == 1);
-  CHECK(read.remarks[0].key == "zero_optimization.sub_group_size");
-  CHECK(read.remarks[0].text == "is 1e+08; the estimate has DeepSpeed's default, 1e+09");
+  CHECK(read.remarks.empty());
+  REQUIRE(is.zero);
+  CHECK(is.zero->is.sub_group == 100'000'000);
+  CHECK(is.zero->is.reduce_bucket == 500'000'000);
+  CHECK(is.zero->prefetch_bucket_of_width);
+  CHECK_FALSE(is.zero->persistence_threshold_of_width);
+  CHECK(says(is.overlaps_reduction, true));
+}
+
+TEST_CASE(
+    "a file's buffers are those of the setup, and \"auto\" is what transformers makes of it") {
+  const auto engine_of = [](const std::string& zero) {
+    training_setup setup{.model = {.hidden_size = 4096}};
+    setup.framework.engine.is = &engine_classes::deepspeed;
+    set_zero(read_deepspeed_text(R"({"zero_optimization": {)" + zero + "}}").config, setup);
+    return setup.framework.engine;
+  };
+  // HfTrainerDeepSpeedConfig.trainer_config_finalize
+  const std::string automatic = R"("reduce_bucket_size": "auto",
+      "stage3_prefetch_bucket_size": "auto", "stage3_param_persistence_threshold": "auto")";
+  const engine third = engine_of(R"("stage": 3, )" + automatic);
+  CHECK(third.zero.reduce_bucket == 16'777'216);
+  CHECK(third.zero.prefetch_bucket == 15'099'494);
+  CHECK(third.zero.persistence_threshold == 40'960);
+  const engine second = engine_of(R"("stage": 2, )" + automatic);
+  CHECK(second.zero.reduce_bucket == 16'777'216);
+  CHECK(second.zero.prefetch_bucket == zero_settings{}.prefetch_bucket);
+  const engine stated = engine_of(R"("stage": 2, "overlap_comm": true, "reduce_bucket_size": 2e8,
+      "contiguous_gradients": false, "round_robin_gradients": true, "reduce_scatter": false)");
+  CHECK(stated.overlaps_reduction);
+  CHECK(stated.zero.reduce_bucket == 200'000'000);
+  CHECK_FALSE(stated.zero.contiguous_gradients);
+  CHECK(stated.zero.round_robin_gradients);
+  CHECK_FALSE(stated.zero.reduce_scatter);
+  CHECK_FALSE(engine_of(R"("stage": 2)").overlaps_reduction);
+  // Other engines have none of these.
+  training_setup shared{.model = {.hidden_size = 4096}};
+  shared.framework.engine.is = &engine_classes::fsdp2;
+  set_zero(read_deepspeed_text(R"({"zero_optimization": {"overlap_comm": true}})").config, shared);
+  CHECK_FALSE(shared.framework.engine.overlaps_reduction);
+}
+
+TEST_CASE("buffers that are written for DeepSpeed are read back") {
+  said_zero_settings said;
+  said.is.reduce_bucket = 7;
+  said.is.sub_group = 8;
+  said.is.round_robin_gradients = true;
+  said.persistence_threshold_of_width = true;
+  const training_config config{.zero_stage = 3, .zero = said, .overlaps_reduction = false};
+  const written_config written = write_deepspeed(config);
+  REQUIRE(written);
+  CHECK(written.not_written.empty());
+  const training_config back = read_deepspeed_text(written.files[0].text).config;
+  CHECK(says(back.zero, said));
+  CHECK(says(back.overlaps_reduction, false));
+}
+
+TEST_CASE("what changes a step of DeepSpeed and is not estimated is said") {
+  // A key, a value that changes the step, and one that does not
+  struct asked {
+    const char* key;
+    const char* changes;
+    const char* usual;
+  };
+  for (const asked& one :
+       {asked{"zero_optimization.memory_efficient_linear", "false", "true"},
+        asked{"zero_optimization.leaf_module", "{}", "null"},
+        asked{"zero_optimization.zenflow", "{}", "null"},
+        asked{"zero_optimization.legacy_stage1", "true", "false"},
+        asked{"zero_optimization.allgather_bucket_size", "2e8", "5e8"},
+        asked{"zero_optimization.offload_optimizer.super_offload", "true", "false"},
+        asked{"fp16.fp16_master_weights_and_grads", "true", "false"},
+        asked{"bf16.immediate_grad_update", "true", "false"},
+        asked{"tensor_parallel.vocab_parallel_lm_head", "true", "false"},
+        asked{"hybrid_engine.enabled", "true", "false"},
+        asked{"flops_profiler.enabled", "true", "false"},
+        asked{"wall_clock_breakdown", "true", "false"},
+        asked{"communication_data_type", "\"fp32\"", "null"},
+        asked{"pipeline.partition", "\"uniform\"", "null"},
+        asked{"optimizer.params.amsgrad", "true", "false"},
+        asked{"optimizer.params.fp32_optimizer_states", "false", "true"}}) {
+    const auto doubts = [&one](const char* is) {
+      const std::string key = one.key;
+      std::string text = "{";
+      std::string end = "}";
+      std::size_t from = 0;
+      for (std::size_t at = key.find('.'); at != std::string::npos; at = key.find('.', from)) {
+        text += '"' + key.substr(from, at - from) + "\": {";
+        end += '}';
+        from = at + 1;
+      }
+      text += '"' + key.substr(from) + "\": " + is + end;
+      return has_remark(read_deepspeed_text(text), remark::kind::doubtful, key);
+    };
+    CAPTURE(one.key);
+    CHECK(doubts(one.changes));
+    CHECK_FALSE(doubts(one.usual));
+  }
+  for (const char* const group :
+       {"activation_checkpointing", "tensor_parallel", "compile", "hybrid_engine"})
+    CHECK(read_deepspeed_text('{' + ('"' + std::string(group)) + R"(": {"odd": 1}})")
+              .not_understood == std::vector<std::string>{group + std::string(".odd")});
 }
 
 TEST_CASE("what a file of DeepSpeed leaves to transformers is absent") {
@@ -77,6 +177,7 @@ TEST_CASE("what a file of DeepSpeed leaves to transformers is absent") {
           "scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": "auto"}}})");
   CHECK(read.remarks.empty());
   CHECK(read.not_understood.empty());
+  CHECK(read.config.zero->reduce_bucket_of_width);
   for (const bool said : {is_said(read.config.global_batch),
                           is_said(read.config.precision),
                           is_said(read.config.clip_norm),

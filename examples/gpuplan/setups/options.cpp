@@ -718,6 +718,7 @@ void choose_sharding(const arguments& given, training_setup& to) {
                              io::framework_of_tool(given.files.tool) == nullptr;
     if (given.sharding == one.name || is_of_files) to.framework.engine.is = one.is;
   }
+  io::set_zero(given.files.config, to);
   if (to.framework.engine.is == &engine_classes::ddp && stage >= 2)
     throw bad_request("--sharding ddp: it has no ZeRO stage " + std::to_string(stage));
   if (to.framework.engine.is->gathers_weights && stage < 2)

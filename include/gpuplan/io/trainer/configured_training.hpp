@@ -232,6 +232,22 @@ inline void share_as_accelerate(const training_config& config, training_setup& s
   if (setup.precision.autocast()) setup.precision.reduced = setup.precision.compute;
 }
 
+/// Has DeepSpeed's buffers as files say, where they say it.
+inline void set_zero(const training_config& config, training_setup& setup) {
+  engine& by = setup.framework.engine;
+  if (!by.is->has_own_step) return;
+  if (config.overlaps_reduction) by.overlaps_reduction = *config.overlaps_reduction;
+  if (!config.zero) return;
+  by.zero = config.zero->is;
+  const std::int64_t width = setup.model.hidden_size;
+  const auto square = gpuplan::detail::checked_product(width, width);
+  if (!square.ok || square.value < 1) return;
+  if (config.zero->reduce_bucket_of_width) by.zero.reduce_bucket = square.value;
+  if (config.zero->prefetch_bucket_of_width)
+    by.zero.prefetch_bucket = static_cast<std::int64_t>(0.9 * static_cast<double>(square.value));
+  if (config.zero->persistence_threshold_of_width) by.zero.persistence_threshold = 10 * width;
+}
+
 /// The framework of a tool that runs its own layers; nothing of those that run the model's own.
 [[nodiscard]] inline const char* framework_of_tool(std::string_view tool) {
   return tool.starts_with("megatron")     ? "megatron-te"
@@ -485,6 +501,7 @@ class training_builder {
     }
     for (const engine_class* const known : engine_classes::all)
       if (engine == known->name->text) software.engine.is = known;
+    set_zero(config_, to_.setup);
     software.implementation.liger_kernels = says_yes(config_.liger_kernels);
     if (config_.fuses_loss && software.implementation.transformer_engine)
       software.implementation.fuses_loss = *config_.fuses_loss;

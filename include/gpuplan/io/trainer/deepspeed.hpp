@@ -70,6 +70,12 @@ inline void doubt_if_true(settings_reader& from, std::initializer_list<const cha
       from.remark_on(kind::doubtful, key, "is true, which the estimate leaves out");
 }
 
+inline void doubt_if_false(settings_reader& from, std::initializer_list<const char*> keys) {
+  for (const char* const key : keys)
+    if (says(from.flag(key), false))
+      from.remark_on(kind::doubtful, key, "is false; the estimate is as if it were true");
+}
+
 inline void read_batch_and_layout(settings_reader& from, training_config& to) {
   read_plain(from, plain_keys, to);
   // 0: it is not used.
@@ -150,9 +156,51 @@ inline void read_offload(settings_reader& from,
   from.pass_over_words(
       path + ".",
       "nvme_path buffer_count buffer_size max_in_cpu pin_memory pipeline pipeline_read "
-      "pipeline_write fast_init super_offload cpuadam_cores_perc");
+      "pipeline_write fast_init cpuadam_cores_perc");
   if (const auto share = from.number(path + ".ratio"); share && *share != 1)
     from.remark_on(kind::doubtful, path + ".ratio", "is not 1; the estimate has it as 1");
+}
+
+// Sizes of buffers in elements, and how they are used.
+inline void read_buffers(settings_reader& from, training_config& to) {
+  said_zero_settings said;
+  bool is_any = false;
+  const std::string in = "zero_optimization.";
+  const auto take_size =
+      [&](const char* key, std::int64_t zero_settings::*size, std::int64_t least = 0) {
+        if (const auto elements = from.integer(in + key, least))
+          said.is.*size = *elements, is_any = true;
+      };
+  take_size("reduce_bucket_size", &zero_settings::reduce_bucket, 1);
+  take_size("stage3_max_live_parameters", &zero_settings::max_live_parameters);
+  take_size("stage3_max_reuse_distance", &zero_settings::max_reuse_distance);
+  take_size("sub_group_size", &zero_settings::sub_group, 1);
+  take_size("stage3_prefetch_bucket_size", &zero_settings::prefetch_bucket);
+  take_size("stage3_param_persistence_threshold", &zero_settings::persistence_threshold);
+  const auto take_flag = [&](const char* key, bool zero_settings::*flag) {
+    if (const auto is = from.flag(in + key)) said.is.*flag = *is, is_any = true;
+  };
+  take_flag("contiguous_gradients", &zero_settings::contiguous_gradients);
+  take_flag("reduce_scatter", &zero_settings::reduce_scatter);
+  take_flag("round_robin_gradients", &zero_settings::round_robin_gradients);
+  to.overlaps_reduction = from.flag(in + "overlap_comm");
+  if (is_any) to.zero = said;
+}
+
+/// Which buffers' sizes are left to transformers and Accelerate: "auto".
+inline void read_automatic_buffers(const value& settings, training_config& to) {
+  const value* const zero = settings.find("zero_optimization");
+  const auto is_automatic = [zero](const char* key) {
+    const value* const found = zero == nullptr ? nullptr : zero->find(key);
+    return found != nullptr && found->text() != nullptr && *found->text() == "auto";
+  };
+  said_zero_settings said = to.zero ? *to.zero : said_zero_settings{};
+  const bool divides_weights = says(to.zero_stage, 3);
+  said.reduce_bucket_of_width = is_automatic("reduce_bucket_size");
+  said.prefetch_bucket_of_width = divides_weights && is_automatic("stage3_prefetch_bucket_size");
+  said.persistence_threshold_of_width =
+      divides_weights && is_automatic("stage3_param_persistence_threshold");
+  if (said != said_zero_settings{}) to.zero = said;
 }
 
 inline void read_zero(settings_reader& from, training_config& to) {
@@ -172,6 +220,7 @@ inline void read_zero(settings_reader& from, training_config& to) {
   }
   read_offload(from, "offload_optimizer", 1, &training_config::optimizer_on_host, to);
   read_offload(from, "offload_param", 3, &training_config::weights_on_host, to);
+  doubt_if_true(from, {"zero_optimization.offload_optimizer.super_offload"});
   const auto outdated = [&](const char* key, known<bool> training_config::*member, const char* is) {
     const std::string path = std::string("zero_optimization.") + key;
     const auto found = from.flag(path);
@@ -182,26 +231,21 @@ inline void read_zero(settings_reader& from, training_config& to) {
   outdated("cpu_offload", &training_config::optimizer_on_host, "offload_optimizer.device");
   outdated("cpu_offload_params", &training_config::weights_on_host, "offload_param.device");
   outdated("cpu_offload_param", &training_config::weights_on_host, "offload_param.device");
-  // Sizes of buffers in elements: the estimate has these.
-  struct size {
-    const char* key;
-    double is;
-  };
-  for (const size& one : {size{"reduce_bucket_size", 5e8},
-                          size{"allgather_bucket_size", 5e8},
-                          size{"stage3_prefetch_bucket_size", 5e7},
-                          size{"stage3_param_persistence_threshold", 1e5},
-                          size{"stage3_max_live_parameters", 1e9},
-                          size{"stage3_max_reuse_distance", 1e9},
-                          size{"sub_group_size", 1e9}}) {
-    const std::string path = std::string("zero_optimization.") + one.key;
-    if (const auto elements = from.number(path); elements && *elements != one.is)
+  read_buffers(from, to);
+  constexpr const char* gathered = "zero_optimization.allgather_bucket_size";
+  if (const auto elements = from.number(gathered); elements && *elements != 5e8)
+    from.remark_on(kind::doubtful,
+                   gathered,
+                   "is " + decimal(*elements, cell::shortest) +
+                       "; the estimate has DeepSpeed's default, 5e+08");
+  for (const char* const key : {"stage3_model_persistence_threshold",
+                                "stage3_module_granularity_threshold",
+                                "zenflow",
+                                "leaf_module"})
+    if (from.find(std::string("zero_optimization.") + key, true) != nullptr)
       from.remark_on(kind::doubtful,
-                     path,
-                     "is " + decimal(*elements, cell::shortest) +
-                         "; the estimate has DeepSpeed's default, " +
-                         decimal(one.is, cell::shortest));
-  }
+                     std::string("zero_optimization.") + key,
+                     "is there, which the estimate leaves out");
   if (const auto ranks = from.integer("zero_optimization.zero_hpz_partition_size");
       ranks && *ranks > 1)
     from.remark_on(kind::doubtful,
@@ -210,7 +254,16 @@ inline void read_zero(settings_reader& from, training_config& to) {
   doubt_if_true(from,
                 {"zero_optimization.zero_quantized_weights",
                  "zero_optimization.zero_quantized_nontrainable_weights",
-                 "zero_optimization.zero_quantized_gradients"});
+                 "zero_optimization.zero_quantized_gradients",
+                 "zero_optimization.stage3_use_all_reduce_for_fetch_params",
+                 "zero_optimization.stage3_allgather_sequential",
+                 "zero_optimization.legacy_stage1",
+                 "zero_optimization.parameter_alignment",
+                 "zero_optimization.enable_sanity_checks"});
+  doubt_if_false(from,
+                 {"zero_optimization.use_multi_rank_bucket_allreduce",
+                  "zero_optimization.allgather_partitions",
+                  "zero_optimization.memory_efficient_linear"});
   for (const char* key : {"mics_shard_size", "mics_hierarchical_params_gather"})
     if (from.has(std::string("zero_optimization.") + key))
       from.remark_on(kind::outdated,
@@ -218,16 +271,10 @@ inline void read_zero(settings_reader& from, training_config& to) {
                      "was removed, and is refused by DeepSpeed 0.19");
   from.pass_over_words(
       "zero_optimization.",
-      "contiguous_gradients reduce_scatter use_multi_rank_bucket_allreduce "
-      "allgather_partitions overlap_comm compute_grad_norm load_from_fp32_weights "
-      "elastic_checkpoint zenflow cpu_offload_use_pin_memory "
-      "stage3_model_persistence_threshold stage3_gather_16bit_weights_on_model_save "
-      "stage3_gather_fp16_weights_on_model_save stage3_module_granularity_threshold "
-      "stage3_use_all_reduce_for_fetch_params stage3_allgather_sequential "
-      "ignore_unused_parameters legacy_stage1 round_robin_gradients parameter_alignment "
-      "memory_efficient_linear pipeline_loading_checkpoint override_module_apply "
-      "log_trace_cache_warnings enable_sanity_checks save_muon_momentum_buffer_in_memory "
-      "leaf_module");
+      "compute_grad_norm load_from_fp32_weights elastic_checkpoint cpu_offload_use_pin_memory "
+      "stage3_gather_16bit_weights_on_model_save stage3_gather_fp16_weights_on_model_save "
+      "ignore_unused_parameters pipeline_loading_checkpoint override_module_apply "
+      "log_trace_cache_warnings save_muon_momentum_buffer_in_memory");
 }
 
 inline void read_optimizer(settings_reader& from, training_config& to) {
@@ -252,10 +299,11 @@ inline void read_optimizer(settings_reader& from, training_config& to) {
     from.remark_on(kind::outdated,
                    "optimizer.params.max_grad_norm",
                    "is refused by DeepSpeed; gradient_clipping is taken");
-  from.pass_over_words(
-      "optimizer.params.",
-      "betas eps bias_correction amsgrad adam_w_mode fp32_optimizer_states ns_steps "
-      "nesterov muon_lr adam_lr");
+  doubt_if_true(from, {"optimizer.params.amsgrad"});
+  doubt_if_false(from, {"optimizer.params.fp32_optimizer_states"});
+  from.pass_over_words("optimizer.params.",
+                       "betas eps bias_correction adam_w_mode ns_steps "
+                       "nesterov muon_lr adam_lr");
   from.pass_over_words("", "optimizer.legacy_fusion");
 }
 
@@ -290,6 +338,30 @@ inline void read_the_rest(settings_reader& from) {
                 {"activation_checkpointing.partition_activations",
                  "activation_checkpointing.cpu_checkpointing",
                  "activation_checkpointing.contiguous_memory_optimization"});
+  doubt_if_true(from,
+                {"fp16.fp16_master_weights_and_grads",
+                 "bf16.immediate_grad_update",
+                 "tensor_parallel.tp_overlap_comm",
+                 "tensor_parallel.vocab_parallel_lm_head",
+                 "tensor_parallel.keep_module_on_host",
+                 "tensor_parallel.kernel_inject",
+                 "hybrid_engine.enabled",
+                 "data_efficiency.enabled",
+                 "autotuning.enabled",
+                 "flops_profiler.enabled",
+                 "comms_logger.enabled",
+                 "wall_clock_breakdown",
+                 "memory_breakdown",
+                 "disable_allgather",
+                 "disable_python_gc"});
+  doubt_if_false(from, {"managed_gradient_accumulation", "zero_force_ds_cpu_optimizer"});
+  for (const char* const key : {"communication_data_type",
+                                "seq_parallel_communication_data_type",
+                                "torch_autocast.lower_precision_safe_modules",
+                                "pipeline.activation_checkpoint_interval",
+                                "pipeline.partition"})
+    if (from.find(key, true) != nullptr)
+      from.remark_on(kind::doubtful, key, "is there, which the estimate leaves out");
   if (const auto is = from.flag("compile.deepcompile"); is && *is)
     from.remark_on(kind::doubtful,
                    "compile.deepcompile",
@@ -310,20 +382,35 @@ inline void read_the_rest(settings_reader& from) {
           kind::outdated, key, "was removed, and is refused by DeepSpeed 0.19; leave it out");
   from.pass_over_words("fp16.",
                        "auto_cast loss_scale initial_scale_power loss_scale_window hysteresis "
-                       "consecutive_hysteresis min_loss_scale fp16_master_weights_and_grads");
+                       "consecutive_hysteresis min_loss_scale");
+  from.pass_over_words("activation_checkpointing.",
+                       "number_checkpoints synchronize_checkpoint_boundary profile");
+  from.pass_over_words("tensor_parallel.",
+                       "dtype tp injection_policy_tuple partition_config preset_model "
+                       "vocab_parallel_ce_backend");
+  from.pass_over_words("hybrid_engine.",
+                       "max_out_tokens inference_tp_size release_inference_cache pin_parameters "
+                       "tp_gather_partition_size enable_cuda_graph");
+  from.pass_over_words("comms_logger.", "prof_all prof_ops verbose debug");
+  from.pass_over_words("flops_profiler.",
+                       "recompute_fwd_factor profile_step module_depth top_modules detailed "
+                       "output_file");
+  from.find("autotuning", true), from.find("data_efficiency", true);
+  // Without deepcompile these do nothing.
+  from.pass_over_words(
+      "compile.",
+      "autoep_non_moe free_activation free_activation_threshold offload_activation "
+      "offload_activation_pin_memory offload_opt_states double_buffer symmetric_memory debug_log "
+      "offload_parameters sync_before_reduce sync_after_reduce sync_before_allgather "
+      "sync_after_allgather keep_int_input_tensors keep_all_input_tensors passes");
   from.pass_over_words(
       "",
-      "bf16.immediate_grad_update bf16.check_grad_overflow "
-      "torch_autocast.lower_precision_safe_modules data_types activation_checkpointing "
-      "tensor_parallel expert_parallel pipeline compile steps_per_print "
-      "wall_clock_breakdown memory_breakdown dump_state disable_python_gc "
-      "disable_allgather managed_gradient_accumulation check_overflow "
-      "communication_data_type seq_parallel_communication_data_type prescale_gradients "
+      "bf16.check_grad_overflow data_types expert_parallel pipeline steps_per_print dump_state "
+      "check_overflow prescale_gradients "
       "gradient_predivide_factor gradient_allreduce_op zero_allow_untested_optimizer "
-      "zero_force_ds_cpu_optimizer tensorboard wandb comet csv_monitor monitor_config "
-      "flops_profiler comms_logger autotuning aio checkpoint datastates_ckpt "
-      "data_efficiency dataloader_drop_last use_data_before_expert_parallelism "
-      "hybrid_engine weight_quantization timers log_level vocabulary_size train_iters "
+      "tensorboard wandb comet csv_monitor monitor_config "
+      "aio checkpoint datastates_ckpt dataloader_drop_last use_data_before_expert_parallelism "
+      "weight_quantization timers log_level vocabulary_size train_iters "
       "seed");
 }
 
@@ -363,6 +450,28 @@ inline void write_precision(settings_writer& to, const training_config& config) 
     to.put("bf16.bf16_optimizer_states", true);
   }
   if (!is_bf16) to.put("fp16.enabled", is == training_precision::fp16);
+}
+
+inline void write_buffers(settings_writer& to, const training_config& config) {
+  const std::string in = "zero_optimization.";
+  if (config.overlaps_reduction)
+    to.put(in + "overlap_comm", *to.take(&training_config::overlaps_reduction));
+  if (!config.zero) return;
+  const said_zero_settings& said = *to.take(&training_config::zero);
+  const auto put_size = [&](const char* key, std::int64_t elements, bool is_automatic = false) {
+    to.put(in + key, is_automatic ? value("auto") : value(elements));
+  };
+  put_size("reduce_bucket_size", said.is.reduce_bucket, said.reduce_bucket_of_width);
+  put_size("stage3_prefetch_bucket_size", said.is.prefetch_bucket, said.prefetch_bucket_of_width);
+  put_size("stage3_param_persistence_threshold",
+           said.is.persistence_threshold,
+           said.persistence_threshold_of_width);
+  put_size("stage3_max_live_parameters", said.is.max_live_parameters);
+  put_size("stage3_max_reuse_distance", said.is.max_reuse_distance);
+  put_size("sub_group_size", said.is.sub_group);
+  to.put(in + "contiguous_gradients", said.is.contiguous_gradients);
+  to.put(in + "reduce_scatter", said.is.reduce_scatter);
+  to.put(in + "round_robin_gradients", said.is.round_robin_gradients);
 }
 
 inline void write_optimizer(settings_writer& to, const training_config& config) {
@@ -429,6 +538,7 @@ inline void write_schedule(settings_writer& to, const training_config& config) {
   detail::deepspeed::read_batch_and_layout(reader, read.config);
   detail::deepspeed::read_precision(reader, read.config);
   detail::deepspeed::read_zero(reader, read.config);
+  detail::deepspeed::read_automatic_buffers(settings, read.config);
   detail::deepspeed::read_optimizer(reader, read.config);
   detail::deepspeed::read_schedule(reader, read.config);
   detail::deepspeed::read_the_rest(reader);
@@ -451,6 +561,7 @@ inline void write_schedule(settings_writer& to, const training_config& config) {
   to.take(&training_config::engine);
   if (config.pipeline_parallel) to.take(&training_config::pipeline_parallel);
   to.put_plain(detail::deepspeed::plain_keys);
+  detail::deepspeed::write_buffers(to, config);
   if (config.expert_parallel) to.put("expert_parallel.enabled", *config.expert_parallel > 1);
   if (config.tensor_parallel)
     to.put("tensor_parallel.autotp_size", *to.take(&training_config::tensor_parallel));

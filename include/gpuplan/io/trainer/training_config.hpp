@@ -3,6 +3,7 @@
 // What trainers' files of settings say, in gpuplan's words: what every reader makes, and every
 // writer takes.
 
+#include <gpuplan/framework.hpp>
 #include <gpuplan/known.hpp>
 #include <gpuplan/model.hpp>
 #include <gpuplan/optimizer.hpp>
@@ -11,6 +12,7 @@
 #include <gpuplan/trainable.hpp>
 #include <gpuplan/training_setup.hpp>
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -30,6 +32,36 @@ enum class training_precision {
 /// How the learning rate goes after its warm-up; `wsd` stays, and falls in a line in the last
 /// `decay_steps`.
 enum class rate_schedule { constant, linear, cosine, wsd };
+
+/// What a file says of DeepSpeed's buffers.
+struct said_zero_settings {
+  zero_settings is{};  // DeepSpeed's defaults where nothing is said
+  // "auto", for which transformers and Accelerate put numbers of the model's hidden size h
+  bool reduce_bucket_of_width = false;          // h * h
+  bool prefetch_bucket_of_width = false;        // 0.9 h * h
+  bool persistence_threshold_of_width = false;  // 10 h
+
+  // Of what files say.
+  friend constexpr bool operator==(const said_zero_settings& a, const said_zero_settings& b) {
+    const auto sizes = [](const said_zero_settings& of) {
+      return std::array{of.is.reduce_bucket,
+                        of.is.prefetch_bucket,
+                        of.is.persistence_threshold,
+                        of.is.max_live_parameters,
+                        of.is.max_reuse_distance,
+                        of.is.sub_group};
+    };
+    const auto flags = [](const said_zero_settings& of) {
+      return std::array{of.is.contiguous_gradients,
+                        of.is.reduce_scatter,
+                        of.is.round_robin_gradients,
+                        of.reduce_bucket_of_width,
+                        of.prefetch_bucket_of_width,
+                        of.persistence_threshold_of_width};
+    };
+    return sizes(a) == sizes(b) && flags(a) == flags(b);
+  }
+};
 
 /// What a file says of a training. What is absent, or empty, it does not say: readers never fill in
 /// a default, but those that a file's own format states in its documentation.
@@ -87,9 +119,11 @@ struct training_config {
   known<bool> saves_costly_results{};      // as `training_setup` has it
   known<bool> shares_kept_inputs{};        // as `parallelism` has it
   known<attention_kernel> attention{};
-  known<bool> fuses_loss{};                 // of Megatron, as `implementation` has it
-  known<bool> cut_cross_entropy{};          // likewise as `liger_kernels`
-  known<bool> liger_kernels{};              // as `implementation` has it
+  known<bool> fuses_loss{};         // of Megatron, as `implementation` has it
+  known<bool> cut_cross_entropy{};  // likewise as `liger_kernels`
+  known<bool> liger_kernels{};      // as `implementation` has it
+  known<said_zero_settings> zero{};
+  known<bool> overlaps_reduction{};         // of DeepSpeed, as `engine` has it
   known<bool> reduces_every_micro_batch{};  // as `engine` has it; default: false (Accelerate's)
   known<bool> original_parameters{};        // as `engine` has it
   known<double> dropout{};
