@@ -83,6 +83,86 @@ TEST_CASE("torchtitan's TOML says its layout and batch") {
   CHECK(*is.learning_rate == 3e-4);
 }
 
+TEST_CASE("a whole TOML leaves torchtitan's defaults, flags leave what the configuration says") {
+  const training_config is = read_torchtitan(parse_toml("[training]\nsteps = 9\n").is).config;
+  CHECK(says(is.micro_batch, std::int64_t{8}));
+  CHECK(says(is.sequence_length, std::int64_t{2048}));
+  CHECK(says(is.clip_norm, 1.0));
+  CHECK(says(is.optimizer, optimizer{.loop = optimizer_loop::fused}));
+  CHECK(says(is.recompute, recompute_mode::full));
+  CHECK(says(is.recompute_period, std::int64_t{2}));
+  CHECK_FALSE(is.saves_costly_results);
+  const training_config flags =
+      read_torchtitan_words({"--config", "llama3_8b", "--training.steps=9"}).config;
+  CHECK_FALSE(flags.micro_batch);
+  CHECK_FALSE(flags.sequence_length);
+  CHECK_FALSE(flags.optimizer);
+  CHECK_FALSE(flags.recompute);
+  CHECK_FALSE(read_torchtitan_words({"--job.config_file=a.toml"}).config.micro_batch);
+}
+
+TEST_CASE("torchtitan recomputes every so many layers, or all but costly results") {
+  const auto of = [](const std::string& option) {
+    return read_torchtitan(parse_toml("[activation_checkpoint]\nmode = \"selective\"\n"
+                                      "selective_ac_option = \"" +
+                                      option + "\"\n")
+                               .is);
+  };
+  CHECK(says(of("3").config.recompute_period, std::int64_t{3}));
+  CHECK_FALSE(of("3").config.saves_costly_results);
+  CHECK(of("3").remarks.empty());
+  CHECK(says(of("op").config.saves_costly_results, true));
+  CHECK_FALSE(of("op").config.recompute_period);
+  for (const char* const odd : {"0", "-2", "2x", "99999999999999999999"}) {
+    CAPTURE(odd);
+    REQUIRE(of(odd).remarks.size() == 1);
+    CHECK(of(odd).remarks[0].key == "activation_checkpoint.selective_ac_option");
+  }
+}
+
+TEST_CASE("what changes a step of torchtitan and is not estimated is said") {
+  // A section, a key, a value that changes the step, and one that does not
+  struct asked {
+    const char* section;
+    const char* key;
+    const char* changes;
+    const char* usual;
+  };
+  for (const asked& one :
+       {asked{"optimizer", "early_step_in_backward", "true", "false"},
+        asked{"training", "deterministic", "true", "false"},
+        asked{"training", "mixed_precision_reduce", "\"bfloat16\"", "\"float32\""},
+        asked{"debug", "detect_anomaly", "true", "false"},
+        asked{"parallelism", "disable_loss_parallel", "true", "false"},
+        asked{"parallelism", "enable_async_tensor_parallel", "true", "false"},
+        asked{"parallelism", "enable_compiled_autograd", "true", "false"},
+        asked{"parallelism", "expert_tensor_parallel_degree", "2", "1"},
+        asked{"parallelism", "pipeline_parallel_schedule_csv", "\"a.csv\"", "\"\""},
+        asked{"fault_tolerance", "enable", "true", "false"}}) {
+    const std::string key = one.section + ('.' + std::string(one.key));
+    const auto doubts = [&](const char* is) {
+      const std::string text = '[' + std::string(one.section) + "]\n" + one.key + " = " + is + '\n';
+      for (const remark& said : read_torchtitan(parse_toml(text).is).remarks)
+        if (said.is == remark::kind::doubtful && said.key == key) return true;
+      return false;
+    };
+    CAPTURE(key);
+    CHECK(doubts(one.changes));
+    CHECK_FALSE(doubts(one.usual));
+  }
+  const auto loop = [](const char* name) {
+    return read_torchtitan(
+               parse_toml("[optimizer]\nimplementation = \"" + std::string(name) + "\"\n").is)
+        .config.optimizer->loop;
+  };
+  CHECK(loop("for-loop") == optimizer_loop::parameter);
+  CHECK(loop("foreach") == optimizer_loop::foreach);
+  for (const char* const section :
+       {"optimizer", "lr_scheduler", "compile", "activation_checkpoint", "debug"})
+    CHECK(read_torchtitan(parse_toml('[' + std::string(section) + "]\nodd = 1\n").is)
+              .not_understood == std::vector<std::string>{section + std::string(".odd")});
+}
+
 TEST_CASE("torchtitan's flavors are models of the Hub where these have the shape") {
   const auto model = [](const std::string& name, const std::string& flavor) {
     return read_torchtitan(parse_toml("[model]\nname = \"" + name + "\"\nflavor = \"" + flavor +

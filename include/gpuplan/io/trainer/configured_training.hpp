@@ -189,6 +189,7 @@ inline void set_step(const training_config& config, training_setup& to) {
   if (config.recompute) to.recompute = *config.recompute;
   if (config.recompute_span) to.recompute_span = *config.recompute_span;
   if (config.recompute_layers) to.recompute_layers = *config.recompute_layers;
+  if (config.recompute_period) to.recompute_period = *config.recompute_period;
   if (config.modules) to.modules = *config.modules;
   if (config.saves_costly_results) to.saves_costly_results = *config.saves_costly_results;
   if (config.attention) to.attention = *config.attention;

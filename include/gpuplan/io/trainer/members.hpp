@@ -35,6 +35,7 @@ void for_each_member(const With& with) {
   with("weights", &c::weights);
   with("optimizer", &c::optimizer);
   with("recompute", &c::recompute), with("recompute_span", &c::recompute_span);
+  with("recompute_period", &c::recompute_period);
   with("recompute_layers", &c::recompute_layers), with("modules", &c::modules);
   with("saves_costly_results", &c::saves_costly_results);
   with("shares_kept_inputs", &c::shares_kept_inputs), with("attention", &c::attention);

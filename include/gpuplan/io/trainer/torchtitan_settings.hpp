@@ -72,13 +72,16 @@ inline constexpr torchtitan_schedule torchtitan_schedules[] = {
 
 class torchtitan_reader {
  public:
-  torchtitan_reader(const value& settings, read_config& to)
-      : from_(settings, to), config_(to.config) {}
+  // Of a whole file what it leaves out has the documented defaults.
+  torchtitan_reader(const value& settings, bool is_whole, read_config& to)
+      : from_(settings, to), config_(to.config), is_whole_(is_whole) {}
 
   void read() {
     for (const auto& [path, member] : torchtitan_integers) config_.*member = from_.integer(path);
     config_.clip_norm = from_.number("training.max_norm");
     config_.sequence_parallel = from_.flag("parallelism.enable_sequence_parallel");
+    if (is_whole_ && !config_.sequence_length) config_.sequence_length = 2048;
+    if (is_whole_ && !config_.clip_norm) config_.clip_norm = 1.0;
     if (const auto is = from_.flag("training.enable_cpu_offload"))
       config_.weights_on_host = config_.optimizer_on_host = *is;
     read_model();
@@ -179,6 +182,8 @@ class torchtitan_reader {
           "newer versions take training.local_batch_size");
       if (!local) local = old;
     }
+    if (is_whole_ && !local && !from_.has("training.num_tokens_per_microbatch_per_dp_rank"))
+      local = 8;
     // -1: the local batches of all replicas
     auto global = from_.integer("training.global_batch_size", -1);
     if (global && *global < 1) global = known<std::int64_t>();
@@ -259,19 +264,28 @@ class torchtitan_reader {
             "has " + shown(each) + ", which the estimate leaves out");
   }
   void read_recomputation() {
-    const std::string mode = from_.text("activation_checkpoint.mode");
-    const std::string option = from_.text("activation_checkpoint.selective_ac_option");
+    std::string mode = from_.text("activation_checkpoint.mode");
+    std::string option = from_.text("activation_checkpoint.selective_ac_option");
+    // What the versions with these words document
+    if (is_whole_ && mode.empty()) mode = "selective";
+    if (is_whole_ && option.empty()) option = "2";
     if (mode == "none") {
       config_.recompute = recompute_mode::none;
     } else if (mode == "full") {
       config_.recompute = recompute_mode::full;
     } else if (mode == "selective") {
       config_.recompute = recompute_mode::full;
-      config_.saves_costly_results = true;
-      if (!option.empty() && option != "op")
-        say(remark::kind::doubtful,
+      std::int64_t period = 0;
+      for (const char c : option)
+        period = c >= '0' && c <= '9' && period < 1'000'000 ? 10 * period + (c - '0') : -1'000'000;
+      if (period > 0)
+        config_.recompute_period = period;
+      else
+        config_.saves_costly_results = true;
+      if (!option.empty() && option != "op" && period < 1)
+        say(remark::kind::contradicts,
             "activation_checkpoint.selective_ac_option",
-            "is " + shown(value(option)) + "; the estimate takes op");
+            "is " + shown(value(option)) + "; op, or every how many layers, is taken");
     } else if (!mode.empty()) {
       say(remark::kind::doubtful,
           "activation_checkpoint.mode",
@@ -282,8 +296,13 @@ class torchtitan_reader {
     config_.learning_rate = from_.number("optimizer.lr");
     config_.weight_decay = from_.number("optimizer.weight_decay");
     const std::string name = from_.text("optimizer.name");
-    if (name == "AdamW" || name == "Adam")
-      config_.optimizer = gpuplan::optimizer{.loop = optimizer_loop::fused};  // its default
+    const auto loop = from_.word<optimizer_loop>("optimizer.implementation",
+                                                 {{"fused", optimizer_loop::fused},
+                                                  {"foreach", optimizer_loop::foreach},
+                                                  {"for-loop", optimizer_loop::parameter}});
+    if (name == "AdamW" || name == "Adam" || (name.empty() && (is_whole_ || loop)))
+      config_.optimizer =
+          gpuplan::optimizer{.loop = loop ? *loop : optimizer_loop::fused};  // its default
     else if (!name.empty())
       say(remark::kind::doubtful,
           "optimizer.name",
@@ -309,49 +328,83 @@ class torchtitan_reader {
           "compile.enable",
           "changes memory and time; the estimate takes the framework's own setting");
   }
+  void doubt_the_rest() {
+    for (const char* const path : {"optimizer.early_step_in_backward",
+                                   "training.deterministic",
+                                   "training.compile",
+                                   "debug.deterministic",
+                                   "debug.detect_anomaly",
+                                   "debug.batch_invariant",
+                                   "compile.enable_async_tensor_parallel",
+                                   "parallelism.enable_fsdp_symm_mem",
+                                   "parallelism.enable_compiled_autograd",
+                                   "parallelism.enable_async_tensor_parallel",
+                                   "parallelism.disable_loss_parallel",
+                                   "fault_tolerance.enable"})
+      if (const auto is = from_.flag(path); is && *is)
+        say(remark::kind::doubtful, path, "is true, which the estimate leaves out");
+    if (const std::string sums = from_.text("training.mixed_precision_reduce");
+        !sums.empty() && sums != "float32")
+      say(remark::kind::doubtful,
+          "training.mixed_precision_reduce",
+          "is " + shown(value(sums)) + "; the estimate reduces gradients in float32");
+    if (const auto ranks = from_.integer("parallelism.expert_tensor_parallel_degree");
+        ranks && *ranks > 1)
+      say(remark::kind::doubtful,
+          "parallelism.expert_tensor_parallel_degree",
+          "is above 1, which the estimate leaves out");
+    for (const char* const path : {"parallelism.pipeline_parallel_schedule_csv",
+                                   "lr_scheduler.total_steps",
+                                   "loss.num_chunks",
+                                   "quantize",
+                                   "override"})
+      if (const value* const found = from_.find(path, true);
+          found != nullptr && (found->text() == nullptr || !found->text()->empty()))
+        say(remark::kind::doubtful, path, "is there, which the estimate leaves out");
+  }
   void pass_over() {
+    doubt_the_rest();
     from_.pass_over({"job",
                      "profiling",
                      "profiler",
                      "metrics",
                      "checkpoint",
                      "comm",
-                     "debug",
                      "validation",
                      "validator",
                      "dataloader",
                      "experimental",
                      "fault_tolerance",
                      "float8",
-                     "quantize",
                      "mx",
-                     "compile",
                      "model",
                      "module",
                      "config",
                      "hf_assets_path",
                      "tokenizer",
-                     "loss",
                      "memory_estimation",
-                     "override",
-                     "dump_folder",
-                     "activation_checkpoint",
-                     "lr_scheduler",
-                     "optimizer"});
-    from_.pass_over_words(
-        "training.",
-        "dataset dataset_path seed deterministic deterministic_warn_only gc_freq gc_debug "
-        "mixed_precision_reduce disable_cuda_graphs tokenizer_path");
+                     "dump_folder"});
+    from_.pass_over_words("activation_checkpoint.",
+                          "memory_budget visualize_memory_budget_pareto "
+                          "per_op_sac_force_recompute_mm_shapes_by_fqns early_stop "
+                          "preserve_rng_state determinism_check debug");
+    from_.pass_over_words("optimizer.", "beta1 beta2 eps");
+    from_.pass_over_words("compile.", "components backend");
+    from_.pass_over_words("loss.", "loss_fn");
+    from_.pass_over_words("debug.",
+                          "seed spmd_typechecking deterministic_warn_only moe_force_load_balance "
+                          "print_config save_config_file enable_structured_logging");
+    from_.pass_over_words("training.",
+                          "dataset dataset_path seed deterministic_warn_only gc_freq gc_debug "
+                          "disable_cuda_graphs tokenizer_path");
     from_.pass_over_words("parallelism.",
-                          "enable_fsdp_symm_mem spmd_backend context_parallel_load_balancer "
-                          "context_parallel_ptrr_mask_key context_parallel_rotate_method "
-                          "pipeline_parallel_schedule_csv enable_compiled_autograd "
-                          "enable_async_tensor_parallel disable_loss_parallel "
-                          "expert_tensor_parallel_degree");
+                          "spmd_backend context_parallel_load_balancer "
+                          "context_parallel_ptrr_mask_key context_parallel_rotate_method");
   }
 
   settings_reader from_;
   training_config& config_;
+  bool is_whole_ = false;
 };
 
 }  // namespace gpuplan::io::detail

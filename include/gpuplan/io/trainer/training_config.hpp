@@ -115,9 +115,10 @@ struct training_config {
   known<recompute_mode> recompute{};
   known<std::int64_t> recompute_span{};    // as `training_setup` has it, and the next
   known<std::int64_t> recompute_layers{};  // 0: all
-  known<recomputed_modules> modules{};     // that selective recomputation computes again
-  known<bool> saves_costly_results{};      // as `training_setup` has it
-  known<bool> shares_kept_inputs{};        // as `parallelism` has it
+  known<std::int64_t> recompute_period{};
+  known<recomputed_modules> modules{};  // that selective recomputation computes again
+  known<bool> saves_costly_results{};   // as `training_setup` has it
+  known<bool> shares_kept_inputs{};     // as `parallelism` has it
   known<attention_kernel> attention{};
   known<bool> fuses_loss{};         // of Megatron, as `implementation` has it
   known<bool> cut_cross_entropy{};  // likewise as `liger_kernels`
