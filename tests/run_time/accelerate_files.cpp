@@ -87,8 +87,40 @@ TEST_CASE("other engines in a file of Accelerate are understood") {
   CHECK_FALSE(read_accelerate_text("num_processes: -1\ndistributed_type: NO\n").config.gpus);
 }
 
+TEST_CASE("Megatron's part of a file of Accelerate is read, or has a remark") {
+  const auto of = [](const std::string& more) {
+    return read_accelerate_text(
+        "distributed_type: MEGATRON_LM\nnum_processes: 8\n"
+        "megatron_lm_config: {" +
+        more + "}\n");
+  };
+  const std::string full = "megatron_lm_recompute_granularity: full, ";
+  CHECK(says(of(full + "megatron_lm_recompute_method: block, megatron_lm_recompute_num_layers: 3")
+                 .config.recompute_layers,
+             std::int64_t{3}));
+  CHECK(says(of(full + "megatron_lm_recompute_method: uniform, megatron_lm_recompute_num_layers: 2")
+                 .config.recompute_span,
+             std::int64_t{2}));
+  CHECK(
+      says(of("megatron_lm_hidden_dropout: 0.1, megatron_lm_attention_dropout: 0.2").config.dropout,
+           0.2));
+  for (const char* const key : {"expert_tensor_parallel_size",
+                                "decoder_last_pipeline_num_layers",
+                                "num_layers_per_virtual_pipeline_stage"}) {
+    const std::string name = "megatron_lm_" + std::string(key);
+    const read_config read = of(name + ": 2");
+    CAPTURE(key);
+    REQUIRE(read.remarks.size() == 1);
+    CHECK(read.remarks[0].key == "megatron_lm_config." + name);
+  }
+  CHECK(of("megatron_lm_odd: 1").not_understood ==
+        std::vector<std::string>{"megatron_lm_config.megatron_lm_odd"});
+}
+
 TEST_CASE("faults in a file of Accelerate are said") {
   using kind = remark::kind;
+  CHECK(read_accelerate_text("distributed_type: MULTI_GPU\nuse_cpu: true\n").remarks.size() == 1);
+  CHECK(read_accelerate_text("distributed_type: MULTI_GPU\nuse_cpu: false\n").remarks.empty());
   const auto says_of = [](const char* text, kind is, const char* key) {
     for (const remark& one : read_accelerate_text(text).remarks)
       if (one.is == is && one.key == key) return true;

@@ -103,6 +103,26 @@ TEST_CASE("what Megatron-Bridge's tree contradicts itself in is said") {
         scaling_kind::micro);
 }
 
+TEST_CASE("Megatron-Bridge's adapters drop as it says, and unknown words of theirs are named") {
+  const auto dropout_of = [](const char* word) {
+    return read_megatron_bridge_words({"peft.dim=8", word}).config.adapters->dropout;
+  };
+  CHECK(dropout_of("peft.dropout=0.1") == 0.1);
+  CHECK(dropout_of("peft.alpha=16") == 0.0);
+  CHECK(read_megatron_bridge_words({"peft.dim=8", "peft.dropot=0.1"}).not_understood ==
+        std::vector<std::string>{"peft.dropot"});
+}
+
+TEST_CASE("fusions that Megatron-Bridge's fields leave out are said") {
+  const auto count = [](const char* word) {
+    return read_megatron_bridge_words({word}).remarks.size();
+  };
+  CHECK(count("model.apply_rope_fusion=false") == 1);
+  CHECK(count("model.apply_rope_fusion=true") == 0);
+  CHECK(count("model.moe_pad_expert_input_to_capacity=true") == 1);
+  CHECK(count("model.moe_pad_expert_input_to_capacity=false") == 0);
+}
+
 TEST_CASE("Megatron-Bridge's words have lists as Hydra writes them") {
   const auto modules_of = [](const std::string& list) {
     return read_megatron_bridge_words(

@@ -296,6 +296,59 @@ TEST_CASE("what contradicts itself, or is old, or unknown, is said") {
   CHECK_FALSE(read_megatron_lm(many));
 }
 
+TEST_CASE("what changes a step of Megatron-LM's and is not estimated is said") {
+  const auto remarks_of = [](const std::string& flags) {
+    return read_megatron_lm("--num-layers 4 --hidden-size 64 --num-attention-heads 4 " + flags)
+        .remarks;
+  };
+  const auto doubts = [&](const std::string& flags) {
+    const std::string key = flags.substr(0, flags.find(' '));
+    for (const remark& one : remarks_of(flags))
+      if (one.is == remark::kind::doubtful && one.key == key) return true;
+    return false;
+  };
+  for (const char* const flags : {"--moe-router-dtype fp32",
+                                  "--moe-pad-expert-input-to-capacity",
+                                  "--moe-enable-deepep",
+                                  "--moe-token-dispatcher-type allgather",
+                                  "--tp-comm-overlap",
+                                  "--deterministic-mode",
+                                  "--delay-wgrad-compute",
+                                  "--fp16-lm-cross-entropy",
+                                  "--cp-comm-type a2a",
+                                  "--ddp-bucket-size 1000",
+                                  "--use-checkpoint-args",
+                                  "--empty-unused-memory-level 2",
+                                  "--transformer-impl local",
+                                  "--no-rope-fusion",
+                                  "--no-bias-swiglu-fusion",
+                                  "--no-gradient-accumulation-fusion"}) {
+    CAPTURE(flags);
+    CHECK(doubts(flags));
+  }
+  for (const char* const flags : {"--moe-token-dispatcher-type alltoall",
+                                  "--empty-unused-memory-level 0",
+                                  "--transformer-impl transformer_engine",
+                                  "--moe-grouped-gemm",
+                                  "--no-load-optim",
+                                  "--no-save-rng"}) {
+    CAPTURE(flags);
+    CHECK_FALSE(doubts(flags));
+  }
+}
+
+TEST_CASE("a flag that Megatron-LM's parser does not have is named") {
+  const std::string model = "--num-layers 4 --hidden-size 64 --num-attention-heads 4 ";
+  for (const char* const odd : {"--moe-router-topkk",
+                                "--no-such-fusion",
+                                "--fp8-formt",
+                                "--lr-warmup-itres",
+                                "--megatron-fsdp-odd"}) {
+    CAPTURE(odd);
+    CHECK(read_megatron_lm(model + odd).not_understood == std::vector<std::string>{odd});
+  }
+}
+
 TEST_CASE("Megatron-LM's scripts say what was written into them") {
   random_numbers random(11);
   for (int round = 0; round < 5000; ++round) {

@@ -127,11 +127,30 @@ inline void read_megatron_part(settings_reader& from, training_config& to) {
   if (const auto is =
           hugging_face::read_word<recompute_mode>(from, prefix + "recompute_granularity", words))
     to.recompute = is;
+  const std::string method = from.text(prefix + "recompute_method");
+  if (const auto layers = from.integer(prefix + "recompute_num_layers")) {
+    if (method == "block") to.recompute_layers = layers;
+    if (method == "uniform") to.recompute_span = layers;
+  }
+  for (const char* const key : {"hidden_dropout", "attention_dropout"})
+    if (const auto share = from.number(prefix + key);
+        share && (!to.dropout || *to.dropout < *share))
+      to.dropout = share;
+  for (const char* const key : {"expert_tensor_parallel_size",
+                                "decoder_last_pipeline_num_layers",
+                                "num_layers_per_virtual_pipeline_stage",
+                                "attention_backend"})
+    if (from.find(prefix + key, true) != nullptr)
+      from.remark_on(kind::doubtful, prefix + key, "is there, which the estimate leaves out");
   for (const char* key :
        {"use_custom_fsdp", "optimizer_cpu_offload", "use_precision_aware_optimizer"})
     if (const auto is = from.flag(prefix + key); is && *is)
       from.remark_on(kind::doubtful, prefix + key, "is true, which the estimate leaves out");
-  from.find("megatron_lm_config", true);
+  from.pass_over_words(prefix,
+                       "overlap_cpu_optimizer_d2h_h2d no_load_optim no_save_optim eod_mask_loss "
+                       "attention_softmax_in_fp32 calculate_per_token_loss "
+                       "use_rotary_position_embeddings pipeline_model_parallel_split_rank "
+                       "optimizer_offload_fraction");
 }
 
 inline std::string engine_of(const training_config& config) {
@@ -294,15 +313,24 @@ inline void write_engine(settings_writer& to,
           remark::kind::doubtful,
           key,
           "is " + detail::shown(by) + "; the estimate is of layers that are not compiled");
+  if (says(from.flag("use_cpu"), true))
+    from.remark_on(
+        remark::kind::doubtful, "use_cpu", "is true; the estimate is of training on GPUs");
+  if (from.find("fp8_config", true) != nullptr && says(to.precision, training_precision::fp8))
+    from.remark_on(remark::kind::doubtful, "fp8_config", "is there, which the estimate leaves out");
+  if (const auto ranks = from.integer("tp_config.tp_size"); ranks && *ranks > 1)
+    from.remark_on(remark::kind::outdated,
+                   "tp_config.tp_size",
+                   "is old, and left out; parallelism_config_tp_size is taken");
   if (from.find("fp16", true) != nullptr)
     from.remark_on(remark::kind::outdated, "fp16", "is old; mixed_precision is taken");
   detail::remark_on_contradictions(from, to, [](std::string_view) { return "num_processes"; });
   from.pass_over_words(
       "",
       "compute_environment machine_rank gpu_ids main_process_ip main_process_port rdzv_backend "
-      "same_network main_training_function enable_cpu_affinity use_cpu debug downcast_bf16 "
+      "same_network main_training_function enable_cpu_affinity debug downcast_bf16 "
       "tpu_name tpu_zone tpu_use_cluster tpu_use_sudo command_file commands tpu_vm tpu_env "
-      "mpirun_config fp8_config dynamo_config ipex_config tp_config");
+      "mpirun_config dynamo_config ipex_config tp_config");
   from.name_the_others();
   return read;
 }

@@ -220,6 +220,7 @@ class megatron_bridge_reader {
     const auto rank = from_.integer("peft.dim");
     if (!rank) return;
     to_.config.trains = training::adapters;
+    const auto dropout = from_.number("peft.dropout");
     // Its default: the four linear layers of attention and MLP.
     to_.config.adapters = lora{.rank = *rank,
                                .weights = number_format::bf16,
@@ -229,7 +230,8 @@ class megatron_bridge_reader {
                                            .attention_out = true,
                                            .gate = true,
                                            .up = true,
-                                           .down = true}};
+                                           .down = true},
+                               .dropout = dropout ? *dropout : 0.0};
     if (from_.find("peft.target_modules", true) != nullptr)
       core_.remark_on(remark::kind::doubtful,
                       "peft.target_modules",
@@ -289,9 +291,14 @@ class megatron_bridge_reader {
                      "env_vars",
                      "dataset",
                      "optimizer_config_override_provider",
-                     "peft",
                      "_target_",
                      "scheduler.max_steps"});
+    // `_target_` and what else Hydra writes begins with a line.
+    from_.pass_over_words("peft.",
+                          "_target_ dim dropout alpha dropout_position lora_A_init_method "
+                          "lora_B_init_method a2a_experimental lora_dtype canonical_mapping "
+                          "exclude_modules target_modules share_expert_adapters normalize_moe_lora "
+                          "experts_shared_outer_loras sequence_parallel_input_regather");
     for (const char* const group : {"model", "optimizer", "scheduler", "train", "ddp", "dist"}) {
       const value* const in = settings_.find(group);
       if (in == nullptr || in->members() == nullptr) continue;

@@ -46,8 +46,21 @@ class megatron_lm_reader {
         config.virtual_pipeline = layers / (*per_stage * *config.pipeline_parallel);
     }
     core_.conclude();
+    if (const std::string code = from_.text("--transformer-impl");
+        !code.empty() && code != "transformer_engine")
+      core_.remark_on(
+          remark::kind::doubtful,
+          "--transformer-impl",
+          "is " + shown(value(code)) + "; the estimate is of Transformer Engine's layers");
+    if (from_.text("--moe-token-dispatcher-type") == "allgather" ||
+        from_.text("--moe-token-dispatcher-type") == "flex")
+      core_.remark_on(remark::kind::doubtful,
+                      "--moe-token-dispatcher-type",
+                      "is not alltoall, as the estimate has it");
     for (const auto& [name, is] : *flags.members())
-      if (is_of_passed_family(name) || is_passed_over(name)) from_.find(name, true);
+      if (is_passed_over(name) ||
+          (is_of_mixed_family(name) ? is_passed_of_family(name) : is_of_passed_family(name)))
+        from_.find(name, true);
     from_.name_the_others();
   }
 

@@ -48,9 +48,18 @@ class megatron_reader {
     read_split();
     for (const megatron_key& key : megatron_doubts) {
       const value* const is = from_.find(name(key), true);
-      if (is == nullptr || (is->flag() != nullptr && !*is->flag())) continue;
+      if (is == nullptr || (is->flag() != nullptr && !*is->flag()) ||
+          (is->integer() != nullptr && *is->integer() == 0))
+        continue;
       remark_on(
           remark::kind::doubtful, name(key), "changes memory or time; the estimate leaves it out");
+    }
+    for (const megatron_key& key : megatron_fusions) {
+      const value* const is = from_.find(name(key), true);
+      if (is == nullptr || (!is_flags() && (is->flag() == nullptr || *is->flag()))) continue;
+      remark_on(remark::kind::doubtful,
+                name(key),
+                "is off, which changes memory or time; the estimate has it on");
     }
   }
   /// What contradicts itself, and what follows from the rest: to call when all is read.
