@@ -137,7 +137,8 @@ TEST_CASE("FSDP accumulates as Accelerate does, and of FSDP 1 what is not known 
 
 TEST_CASE("weights have the format that a file states, and what none states is said") {
   const auto made_of = [](const std::string& more) {
-    return configured({io::read_training_file("a.yaml", "bf16: true\nuse_peft: false\n" + more)});
+    return configured({io::read_training_file(
+        "a.yaml", "bf16: true\nper_device_train_batch_size: 2\n" + more)});
   };
   const auto assumes = [](const io::configured_training& made, const char* what) {
     for (const io::assumption& one : made.assumed)
@@ -159,7 +160,9 @@ TEST_CASE("weights have the format that a file states, and what none states is s
   const auto adapters_of = [](const std::string& more) {
     return configured({io::read_training_file("a.yaml", adapters + more)});
   };
-  CHECK(assumes(adapters_of(""), "the frozen weights in bf16, as they are stored"));
+  // TRL's default
+  CHECK(adapters_of("").setup.precision == bf16_mixed);
+  CHECK_FALSE(assumes(adapters_of(""), "weights"));
   CHECK(adapters_of("dtype: bfloat16\n").setup.precision == bf16_under_autocast);
   CHECK(adapters_of("dtype: float32\n").setup.precision == bf16_mixed);
   CHECK(adapters_of("fsdp: true\n").setup.precision == by_fsdp);
@@ -168,7 +171,7 @@ TEST_CASE("weights have the format that a file states, and what none states is s
     return transformer_memory{made.setup}.breakdown(made.plan).weights;
   };
   CHECK(bytes_of(half) < bytes_of(unsaid));
-  CHECK(bytes_of(adapters_of("")) < bytes_of(adapters_of("dtype: float32\n")));
+  CHECK(bytes_of(adapters_of("dtype: bfloat16\n")) < bytes_of(adapters_of("")));
 
   for (const auto& [weights, recipe] : {std::pair{number_format::bf16, bf16_under_autocast},
                                         std::pair{number_format::fp32, bf16_mixed}})
