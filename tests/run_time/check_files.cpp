@@ -137,8 +137,8 @@ TEST_CASE("FSDP accumulates as Accelerate does, and of FSDP 1 what is not known 
 
 TEST_CASE("weights have the format that a file states, and what none states is said") {
   const auto made_of = [](const std::string& more) {
-    return configured({io::read_training_file(
-        "a.yaml", "bf16: true\nper_device_train_batch_size: 2\n" + more)});
+    return configured(
+        {io::read_training_file("a.yaml", "bf16: true\nper_device_train_batch_size: 2\n" + more)});
   };
   const auto assumes = [](const io::configured_training& made, const char* what) {
     for (const io::assumption& one : made.assumed)

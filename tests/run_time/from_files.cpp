@@ -34,6 +34,7 @@ constexpr const char* adapters =
     "lora_r: 8\n"
     "lora_target_modules: all-linear\n"
     "load_in_4bit: true\n"
+    "dtype: bfloat16\n"
     "num_train_epochs: 3\n"
     "gradient_checkpointing: true\n";
 constexpr const char* states =
