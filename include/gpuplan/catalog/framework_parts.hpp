@@ -54,7 +54,7 @@ inline constexpr software_costs eager_torch{.matmul_rate = 1.12,
 /// such code was timed but LitGPT's.
 inline constexpr software_costs eager_costs = [] {
   software_costs changed = eager_torch;
-  changed.contention = 0.105;
+  changed.contention = 0.12;
   changed.timed = false;
   return changed;
 }();
@@ -63,7 +63,7 @@ inline constexpr software_costs eager_costs = [] {
 inline constexpr software_costs eager_decoder = [] {
   software_costs changed = eager_costs;
   changed.matmul_rate = 0.95;
-  changed.host_per_step = 60_ms;
+  changed.host_per_step = 17_ms;
   return changed;
 }();
 
