@@ -461,10 +461,9 @@ TEST_CASE("each number is one of the model's own, and setting it sets no other")
             doctest::Approx((other.number == one.number ? 1.25 : 1.0) *
                             detail::number_in(model, other.number)));
     // Of which a step takes longer or shorter, as rates and costs do.
-    const bool is_rate = one.number == stack_number::matmul_rate ||
-                         one.number == stack_number::element_rate ||
-                         one.number == stack_number::inside_node ||
-                         one.number == stack_number::between_nodes;
+    const bool is_rate =
+        one.number == stack_number::matmul_rate || one.number == stack_number::element_rate ||
+        one.number == stack_number::inside_node || one.number == stack_number::between_nodes;
     const batch_plan plan = plan_of({2, 2, 4, 1, 8});
     CHECK((is_rate ? changed.step(plan) <= model.step(plan)
                    : changed.step(plan) >= model.step(plan)));

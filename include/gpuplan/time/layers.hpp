@@ -598,7 +598,7 @@ class cost_visitor {
   }
 
   // By how much a kernel is slower than one that only moves its bytes. Of those that a compiler
-  // writes nothing was measured.
+  // writes none was timed alone, and steps of theirs take no longer than for their bytes.
   constexpr double slower(double times) const { return is_compiled_ ? 1 : larger_of(1, times); }
 
   // So many elements, each with so many bytes read and written.
