@@ -449,7 +449,7 @@ TEST_CASE("heads are moved beside each other where scores are in memory, eight t
     const auto moved = [&](attention_kernel kernel) {
       training_setup setup = setup_of(catalog::gpt2);
       setup.framework = catalog::torch_gpt;
-      setup.framework.costs.element_traffic = 1;
+      setup.framework.costs.element_rate = 1;
       setup.attention = kernel;
       setup.sequence_length = length;
       return cost_of_layer(setup, flops_alone, 2, layer_kind::dense, false).forward.elements;
