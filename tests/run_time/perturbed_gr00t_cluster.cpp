@@ -159,7 +159,7 @@ const change changes[] = {
      [](inputs& in) { in.model.cameras = raised(in.model.cameras); },
      {"T0.2", "T0.5", "T0.8", "T0.10"}},
     {"model, text",
-     [](inputs& in) { in.model.text_tokens += 4; },
+     [](inputs& in) { in.model.text_tokens += 64; },
      {"T0.2", "T0.5", "T0.8", "T0.10"}},
 
     {"almost no wait",

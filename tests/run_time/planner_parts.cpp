@@ -702,6 +702,7 @@ TEST_CASE("times are those of the roofline with what is said of the cluster and 
   plan_request request = on_nodes(2, 8);
   request.setup.parallelism.tensor_parallel = 2;
   request.efficiency = catalog::ampere;
+  request.setup.framework.costs.host_per_operator = {};  // which hides exchanges
   const batch_plan plan{1, 8, 2};
   roofline_time plain{.setup = request.setup, .on = request.on, .efficiency = request.efficiency};
   const auto step_of = [&](const roofline_times& times) {

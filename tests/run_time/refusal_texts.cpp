@@ -104,6 +104,7 @@ class random_setups {
         [&] { of.trains = {.what = enumerator<training>(5), .last_layers = 1}; },
         [&] { of.trains = {.what = training::adapters, .adapters = {.rank = 8}}; },
         [&] { of.trains.adapters.base = four_bit_base; },
+        [&] { of.framework.engine.original_parameters = false; },
         [&] { of.recompute = enumerator<recompute_mode>(3); },
         [&] {
           of.recompute_span = one_of({0, 2});

@@ -465,8 +465,9 @@ TEST_CASE("each number is one of the model's own, and setting it sets no other")
         one.number == stack_number::matmul_rate || one.number == stack_number::element_rate ||
         one.number == stack_number::inside_node || one.number == stack_number::between_nodes;
     const batch_plan plan = plan_of({2, 2, 4, 1, 8});
-    CHECK((is_rate ? changed.step(plan) <= model.step(plan)
-                   : changed.step(plan) >= model.step(plan)));
+    // Where the host is the slower, sums of other parts may round to either side.
+    const double ratio = changed.step(plan) / model.step(plan);
+    CHECK((is_rate ? ratio <= 1 + 1e-12 : ratio >= 1 - 1e-12));
   }
   // Links that there are none of: of one GPU, and of one node whose network nobody states.
   roofline_time alone = model;
