@@ -209,7 +209,7 @@ std::string read_parallel(const row& source, training_setup& setup) {
     if (!gathered.empty() && !look_up(gathered, formats, setup.precision.compute))
       return not_known("fsdp_param_dtype", gathered);
     if (gathered.empty()) setup.precision.compute = setup.precision.weights;
-    setup.precision.reduced = setup.precision.compute;
+    setup.precision.reduced = is_first ? setup.precision.compute : setup.precision.weights;
     if (!reduced.empty() && !look_up(reduced, formats, setup.precision.reduced))
       return not_known("fsdp_reduce_dtype", reduced);
   } else if (parallel.substr(0, 2) == "tp") {

@@ -94,7 +94,15 @@ TEST_CASE("adapters whose base ranks share, in its format and in another") {
 TEST_CASE("adapters beside what FSDP 1 shares in flat parameters") {
   const auto all = compare_data({"flat_adapters.csv"});
   CHECK(exact(all, quantity::peak_requested) == 83);
-  CHECK(exact(all, quantity::peak_allocated) == 81);
+  // Two are known not to be: within 1 %.
+  const auto is_known = [](const comparison& one) {
+    return one.id == "flat_adapters_20" || one.id == "flat_adapters_65";
+  };
+  for (const comparison& one : all) {
+    if (one.what != quantity::peak_allocated) continue;
+    CAPTURE(one.id);
+    CHECK((is_known(one) ? std::abs(one.error()) < 1 : is_exact(one)));
+  }
 }
 
 TEST_CASE("adapters that drop some of what they read, with magnitudes or without") {
