@@ -444,6 +444,47 @@ TEST_CASE("scores in memory are scaled, masked, cast and made a softmax, each by
   CHECK(of_score(bf16_mixed, 0.1).backward - mixed.backward == 4 + 4 + 1);
 }
 
+TEST_CASE("kernels that more than bytes bound take longer, but those that a compiler writes") {
+  training_setup setup = setup_of(catalog::llama_3_8b);
+  fuse(setup);
+  kernel_rates slow = flops_alone;
+  slow.rms_norms = 3;
+  slow.norm_gradients = 2;
+  const auto cost = [&](const kernel_rates& on) {
+    return cost_of_layer(setup, on, 2, layer_kind::dense, false);
+  };
+  const auto elements = static_cast<double>(2 * setup.sequence_length * setup.model.hidden_size);
+  const double width = 2;  // bytes
+  const double norms = 2;
+  CHECK(cost(slow).forward.elements - cost(flops_alone).forward.elements ==
+        doctest::Approx((3 - 1) * norms * elements * 2 * width));
+  CHECK(cost(slow).backward.elements - cost(flops_alone).backward.elements ==
+        doctest::Approx((2 - 1) * norms * elements * 3 * width));
+  setup.framework.implementation.compiles_layers = true;
+  CHECK(cost(slow).forward.elements == cost(flops_alone).forward.elements);
+  CHECK(cost(slow).backward.elements == cost(flops_alone).backward.elements);
+}
+
+TEST_CASE("tokens of experts are moved as often as the software says, and have biases added") {
+  training_setup setup = setup_of(catalog::gpt_oss_20b);
+  setup.framework = catalog::megatron_transformer_engine;
+  const transformer& model = setup.model;
+  const auto cost = [&] {
+    return cost_of_layer(setup, flops_alone, 2, layer_kind::experts, false).forward.elements;
+  };
+  const double width = 2;  // bytes
+  const auto sent = static_cast<double>(2 * setup.sequence_length * model.moe.num_experts_per_tok *
+                                        model.hidden_size);
+  setup.framework.costs.routed_moves = 2;
+  const double twice = cost();
+  setup.framework.costs.routed_moves = 5;
+  CHECK(cost() - twice == doctest::Approx((5 - 2) * 2 * width * sent));
+  // The bias of each result: weighed in fp32, added, put beside the others and cast.
+  const double with = cost();
+  setup.model.mlp_bias = false;
+  CHECK(with - cost() == doctest::Approx((5 * 4 + 2 * width + 4) * sent));
+}
+
 TEST_CASE("heads are moved beside each other where scores are in memory, eight times an element") {
   for (const std::int64_t length : {64, 128, 256}) {
     const auto moved = [&](attention_kernel kernel) {
