@@ -23,7 +23,8 @@ struct device_efficiency {
   double attention_backward = 0.42;  // counting 2.5 times the forward's products
   double memory = 0.8;               // element-wise kernels and the optimizer
   // How many times as long others of element-wise kernels for as many bytes, of eager PyTorch, on
-  // an H100. Arithmetic bounds them, so that it goes by bytes in a clock of an SM:
+  // an H100 (`kernel_shares`). Arithmetic bounds them, so that it goes by bytes in a clock of an
+  // SM:
   double functions = 1;  // activations,
   double sums = 1;       // gradients of biases,
   double softmaxes = 1;  // of rows, and losses,

@@ -10,10 +10,10 @@
 
 namespace gpuplan::catalog {
 
-/// V100: 187 steps of BigScience, LiBai, Languini and BERT, 8 to 15 % off, all of which kernels as
-/// fast as those that were timed one by one (95 TFLOP/s of products of 8192 by torch.matmul, in
-/// fp32 14: mli/transformers-benchmarks) would make too fast: in long steps its power bounds them.
-/// Fused attention is taken to be as on A100.
+/// V100: fitted to 187 steps of BigScience, LiBai, Languini and BERT, 6 to 15 % off in the mean of
+/// a source. Products of 8192 timed alone reach 1.2 times as much (95 TFLOP/s by torch.matmul, in
+/// fp32 14: mli/transformers-benchmarks); with these steps of all four are too fast. Fused
+/// attention is taken to be as on A100.
 inline constexpr device_efficiency volta{.name = "Volta",
                                          .products = 0.63,
                                          .products_fp32 = 0.75,

@@ -21,8 +21,9 @@ struct stack_range {
   range<double> host{0.5, 2};              // processor, interpreter, graphs of launches
   range<double> contention{0, 2};          // of communication with kernels
   // A framework without costs of its own, of which no step was timed: at most these, by the input
-  // that each belongs to. They are the most that was fitted to other code in PyTorch's eager mode
-  // (catalog::eager_torch, torchtitan, llm_foundry); {} where you know that there are none.
+  // that each belongs to: judgement, of the size of the most that was fitted to other code in
+  // PyTorch's eager mode (catalog::eager_torch, torchtitan, llm_foundry); {} where you know that
+  // there are none.
   software_costs untimed{
       .element_rate = 0.9, .host_per_operator = 97_us, .host_per_step = 60_ms, .contention = 0.51};
   // A device of which no step was timed, so that its share of products is the default: this share,
