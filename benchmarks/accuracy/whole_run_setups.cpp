@@ -223,7 +223,7 @@ void choose_software(const row& source, bool has_bf16, run_setup& run) {
   setup.framework = is_of_deepspeed ? catalog::megatron_deepspeed
                     : is_old        ? catalog::megatron_lm
                                     : catalog::megatron_transformer_engine;
-  if (!is_old || says("neox")) setup.framework.costs = catalog::untimed_megatron;
+  if (!is_old && !is_of_deepspeed) setup.framework.costs = catalog::untimed_megatron;
   if (is_old || is_of_deepspeed) {
     setup.recompute = gpuplan::recompute_mode::full;
     run.space.recompute = false;
