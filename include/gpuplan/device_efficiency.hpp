@@ -22,16 +22,16 @@ struct device_efficiency {
   double attention_forward = 0.52;   // fused attention, of the fp16 and bf16 peak
   double attention_backward = 0.42;  // counting 2.5 times the forward's products
   double memory = 0.8;               // element-wise kernels and the optimizer
-  // How many times as long others of element-wise kernels for as many bytes, of eager PyTorch, on
-  // an H100 (`kernel_shares`). Arithmetic bounds them, so that it goes by bytes in a clock of an
-  // SM:
-  double functions = 1;  // activations,
-  double sums = 1;       // gradients of biases,
-  double softmaxes = 1;  // of rows, and losses,
-  double norms = 1;      // LayerNorm,
-  double rms_norms = 1;  // RMSNorm,
-  double norm_gradients = 1;
-  double reorders = 1;      // and what does not lie in one order, as rotary positions
+  // How many times as long others of element-wise kernels take for as many bytes, measured of eager
+  // PyTorch on an H100 (`kernel_shares`). Arithmetic bounds them, so that on other devices it goes
+  // by the bytes in a clock of an SM:
+  double functions = 2.2;   // activations,
+  double sums = 2.2;        // gradients of biases,
+  double softmaxes = 1.82;  // of rows, and losses,
+  double norms = 1.8;       // LayerNorm,
+  double rms_norms = 1.1;   // RMSNorm,
+  double norm_gradients = 2.5;
+  double reorders = 2.1;    // and what does not lie in one order, as rotary positions
   duration kernel_floor{};  // no kernel takes less
   // Of the device that reached these, see clock_share: its limit of power, its dense peak in fp16,
   // at so many MHz (0: those of the device that is asked for), and how many times as much products

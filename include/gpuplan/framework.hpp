@@ -268,7 +268,7 @@ struct software_costs {
   bool hides_parameters = true;  // behind the forward pass: ZeRO-1's, which stage 3 always does
   double contention = 0;         // s lost for each s of communication that runs beside kernels
   // How far steps lie from what these costs give, as the standard deviation of the logarithm
-  double scatter = 0.15;
+  double scatter = 0.125;
   // Steps of this software were timed; else these are of other code, or nobody's.
   bool timed = false;
 };

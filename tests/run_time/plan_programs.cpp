@@ -427,3 +427,45 @@ TEST_CASE("what is trained is said: by which code, and how long its sequences ar
     CHECK(json_answer(program, shorter)[0]["sequence_length"] == 256);
   }
 }
+
+TEST_CASE("a schedule of a pipeline that is asked for is planned") {
+  for (const auto& [schedule, framework, chunks, layout] :
+       {std::tuple{"dualpipe", "megatron-dual-pipe", "1", "p4 DualPipe"},
+        std::tuple{"zero-bubble-v", "megatron-zero-bubble", "2", "p4 zero-bubble V"}}) {
+    const json rows = json_answer(planned,
+                                  {"llama-3-8b",
+                                   "--framework",
+                                   framework,
+                                   "--pipeline-schedule",
+                                   schedule,
+                                   "--pipeline-parallel",
+                                   "4",
+                                   "--virtual-pipeline",
+                                   chunks,
+                                   "--gpu",
+                                   "h100_sxm5_80gb",
+                                   "--gpus",
+                                   "16",
+                                   "--batch",
+                                   "64",
+                                   "--plans",
+                                   "1"});
+    CHECK(rows[0]["layout"].get<std::string>().find(layout) != std::string::npos);
+  }
+}
+
+TEST_CASE("weights beside adapters are divided where replicas alone do not hold them") {
+  const json rows = json_answer(planned,
+                                {"llama-3.1-70b",
+                                 "--lora",
+                                 "16",
+                                 "--gpu",
+                                 "h100_sxm5_80gb",
+                                 "--gpus",
+                                 "8",
+                                 "--batch",
+                                 "64",
+                                 "--plans",
+                                 "1"});
+  CHECK(rows[0]["layout"].get<std::string>().find("ZeRO-3") != std::string::npos);
+}

@@ -493,7 +493,9 @@ TEST_CASE("generations of devices") {
   STATIC_CHECK(catalog::efficiency_of(catalog::rtx_a6000).products ==
                catalog::workstation.products);
   STATIC_CHECK(catalog::efficiency_of(catalog::mi300x).products == catalog::cdna.products);
-  STATIC_CHECK(*catalog::efficiency_of(catalog::t4).name == '\0');
+  STATIC_CHECK(catalog::efficiency_of(catalog::t4).products == catalog::turing.products);
+  STATIC_CHECK(catalog::efficiency_of(catalog::rtx_2080_ti).products == catalog::geforce.products);
+  STATIC_CHECK(*catalog::efficiency_of(catalog::p100_sxm2_16gb).name == '\0');
 }
 
 TEST_CASE("a range by stack holds the estimate") {
@@ -565,6 +567,41 @@ TEST_CASE("a stack that nobody timed has the range of others' costs") {
   constexpr stack_range known{.matmul_rate = {1, 1}};
   STATIC_CHECK(step_ranges_of(on_another, of_512, known).matmul_rate ==
                range<duration>{on_another.step(of_512), reaches_least.step(of_512)});
+}
+
+constexpr auto checked_on(scaling_kind scaling, const gpu_spec& gpu) {
+  roofline_time model = replicated;
+  model.setup.framework = catalog::megatron_transformer_engine;
+  model.setup.precision = bf16_megatron;
+  model.setup.precision.fp8_linears = true;
+  model.setup.precision.scaling = scaling;
+  model.on.gpu = gpu;
+  return validate(model);
+}
+TEST_CASE("scales of blocks are Hopper's, and those of MXFP8 Blackwell's") {
+  STATIC_CHECK(checked_on(scaling_kind::tensor, catalog::rtx_4090));
+  STATIC_CHECK(!checked_on(scaling_kind::blocks, catalog::rtx_4090));
+  STATIC_CHECK(checked_on(scaling_kind::blocks, catalog::h100_sxm5_80gb));
+  CONSTEXPR auto micro = checked_on(scaling_kind::micro, catalog::h100_sxm5_80gb);
+  STATIC_CHECK(!micro);
+  CHECK(failure_text(micro.why()).c_str() ==
+        std::string("scaling micro is not taken beside compute_capability 90; at least 100 is"));
+  STATIC_CHECK(checked_on(scaling_kind::micro, catalog::b200_sxm));
+}
+
+// Code that nobody timed may have costs of its kind, among them products faster than a device's.
+constexpr roofline_time of_a_kind = [] {
+  roofline_time model = untimed;
+  model.setup.framework.costs = catalog::untimed_compiled;
+  return model;
+}();
+TEST_CASE("a stack that nobody timed is around the costs of its kind") {
+  CONSTEXPR step_ranges by = step_ranges_of(of_a_kind, of_512);
+  CONSTEXPR duration step = of_a_kind.step(of_512);
+  STATIC_CHECK(by.matmul_rate.low() < step && step < by.matmul_rate.high());
+  STATIC_CHECK(by.element_rate.low() < step && step < by.element_rate.high());
+  STATIC_CHECK(by.host.low() < step && step < by.host.high());
+  STATIC_CHECK(by.contention.contains(step) && by.all.contains(step));
 }
 
 constexpr training_setup half_recomputed = [] {

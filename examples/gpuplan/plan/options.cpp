@@ -121,39 +121,40 @@ std::string what_takes(const arguments& given,
   return names;
 }
 
-// Those to choose from: asked for, or the usual one of what trains.
-std::vector<std::string> precisions_of(const arguments& given, const training_setup& setup) {
-  std::vector<std::string> names = given.precisions;
-  if (names.empty()) names = {setups::precision_of(given.setup, setup)};
-  if (names.front().empty())
-    throw bad_request("--precision: no word of it means the number formats of the files; name one");
-  return names;
-}
-
-// One setup for each code and each precision that it has, with the names of the precisions.
+// One setup for each code and each precision that it has, with the names of the precisions: those
+// asked for, or of each code the usual one of what trains of all parts.
 struct choices {
   std::vector<training_setup> setups{};
   std::vector<std::string> precisions{};
 };
 choices choices_of(const arguments& given,
                    const training_setup& setup,
-                   const std::vector<std::string>& precisions,
+                   const trainable& all_parts,
                    std::int64_t most) {
   const std::vector<training_setup> codes = codes_of(given, setup, most);
+  std::vector<std::string> asked = given.precisions;
+  const bool is_asked = !asked.empty();
+  const auto usual = [&](training_setup code) {
+    code.trains = all_parts;
+    return setups::precision_of(given.setup, code);
+  };
+  if (!is_asked) asked = {usual(codes.front())};
+  if (asked.front().empty())
+    throw bad_request("--precision: no word of it means the number formats of the files; name one");
   choices all;
-  for (std::size_t at = 0; at < precisions.size(); ++at) {
-    const std::string& name = precisions[at];
-    if (std::count(precisions.begin(), precisions.end(), name) > 1)
+  for (const std::string& name : asked) {
+    if (std::count(asked.begin(), asked.end(), name) > 1)
       throw bad_request("--precision names " + name + " twice");
     bool is_there = false;
     for (const training_setup& code : codes) {
-      const known<training_setup> chosen = in_precision(code, name);
+      const std::string own = is_asked ? name : usual(code);
+      const known<training_setup> chosen = in_precision(code, own);
       if (!chosen) continue;
       is_there = true;
       for (const pipeline_schedule schedule : setups::schedules_of(*chosen, given.schedule)) {
         all.setups.push_back(*chosen);
         all.setups.back().parallelism.schedule = schedule;
-        all.precisions.push_back(name);
+        all.precisions.push_back(own);
       }
     }
     if (is_there) continue;
@@ -163,10 +164,11 @@ choices choices_of(const arguments& given,
     if (recipe) {
       training_setup alone = undivided(codes.front());
       alone.precision = *recipe;
-      auto valid = validate(alone);
-      if (valid) valid = validate(alone);
-      if (!valid)
-        why = setup.framework.name + std::string(": ") + failure_text(valid.why()).c_str();
+      const auto valid = validate(alone);
+      const auto trains = validate(alone.trains, alone.model);
+      if (!valid || !trains)
+        why = setup.framework.name + std::string(": ") +
+              failure_text(valid ? trains.why() : valid.why()).c_str();
     }
     throw bad_request("--precision " + name + ": " + why + what_takes(given, setup, name));
   }
@@ -205,7 +207,7 @@ void add_options(CLI::App& app, arguments& to) {
   app.add_option("--precision",
                  to.precisions,
                  "Number formats to choose from; bf16, fp16 and fp8 are mixed as the engine mixes "
-                 "them (default: bf16, of adapters bf16-autocast)")
+                 "them (default: bf16, of adapters bf16-autocast unless fully_shard divides them)")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::IsMember(setups::precision_names()))
@@ -334,7 +336,7 @@ named_request request_of(const arguments& given) {
 
   setups::named_setup named = setups::model_of(setting);
   setups::choose_trained(setting, named.setup);
-  const std::vector<std::string> precisions = precisions_of(given, named.setup);
+  const trainable all_parts = named.setup.trains;
   setups::adapt_parts(named);
   runs::check_replay(named, given.own, given.stragglers);
   if (given.recompute) named.setup.recompute = *given.recompute;
@@ -344,7 +346,7 @@ named_request request_of(const arguments& given) {
                       " has no experts, and 1 is taken");
   made.name = named.name;
   made.parts = named.parts;
-  choices all = choices_of(given, named.setup, precisions, gpus);
+  choices all = choices_of(given, named.setup, all_parts, gpus);
   check_rates(all, made.clusters);
   made.own = given.own;
   if (given.own) go_by(*given.own, all, made);

@@ -46,7 +46,7 @@ inline constexpr engine dual_pipe{.is = &engine_classes::megatron,
 inline constexpr software_costs eager_torch{.matmul_rate = 1.12,
                                             .host_per_operator = 40_us,
                                             .host_of_backward = 0.47,
-                                            .scatter = 0.15,
+                                            .scatter = 0.125,
                                             .timed = true};
 
 /// The same of other code without compilation, whose operators Python launches one by one too, with

@@ -52,7 +52,10 @@ concept times_of_setups = std::same_as<TimesOf, roofline_times> ||
 [[nodiscard]] constexpr result<roofline_times> validate(const roofline_times& times,
                                                         const training_setup& setup,
                                                         const cluster& on) {
-  if (const auto valid = validate(times(setup, on, {})); !valid) return valid.why();
+  // Which stages and chunks a schedule takes is asked of each layout.
+  training_setup asked = setup;
+  asked.parallelism.schedule = pipeline_schedule::one_f_one_b;
+  if (const auto valid = validate(times(asked, on, {})); !valid) return valid.why();
   return times;
 }
 

@@ -83,6 +83,17 @@ constexpr failure flaw_of_ceilings(const precision_recipe& precision, const clus
     if (const auto rate = peak(on.gpu, number_format::fp8); !rate) return rate.why();
   if (precision.fp4_linears)
     if (const auto rate = peak(on.gpu, number_format::fp4); !rate) return rate.why();
+  // Transformer Engine multiplies with scales of blocks from Hopper on, with those of MXFP8 from
+  // Blackwell on.
+  const int least = !precision.fp8_linears                      ? 0
+                    : precision.scaling == scaling_kind::micro  ? 100
+                    : precision.scaling == scaling_kind::blocks ? 90
+                                                                : 0;
+  if (on.gpu.compute_capability && *on.gpu.compute_capability < least)
+    return failure(errc::no_such_code,
+                   named_fact{fact::scaling, precision.scaling},
+                   named_fact{fact::compute_capability, *on.gpu.compute_capability},
+                   named_fact{fact::at_least, least});
   const auto is_too_slow = [](bandwidth link) { return link.value() < least_rate; };
   if (total_gpus(on) == 1) return {};
   const auto inside = inside_node_ceiling(on);

@@ -54,7 +54,7 @@ struct prior_of_number {
 inline constexpr prior_of_number priors_of_numbers[stack_number_count] = {
     {stack_number::matmul_rate, "matmul_rate", "", 0.2, 1.5, 1, 0.03, 0.12},
     {stack_number::element_rate, "element_rate", "", 0.2, 2, 1, 0.05, 0.15},
-    {stack_number::host_per_operator, "host_per_operator", "s", 1e-6, 1e-3, 3e-5, 0.25, 0.6},
+    {stack_number::host_per_operator, "host_per_operator", "s", 1e-6, 1e-3, 3e-5, 0.15, 0.6},
     {stack_number::host_per_collective, "host_per_collective", "s", 1e-7, 5e-3, 2e-5, 0.3, 1},
     {stack_number::host_per_rank, "host_per_rank", "s", 1e-8, 1e-2, 2e-6, 0.3, 1.5},
     {stack_number::wait_per_node, "wait_per_node", "s", 1e-7, 1e-2, 1e-5, 0.3, 1.5},

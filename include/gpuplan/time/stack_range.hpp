@@ -57,7 +57,7 @@ class stack_ends {
   constexpr stack_ends(const roofline_time& model, const batch_plan& plan, const stack_range& stack)
       : model_(model), plan_(plan), stack_(stack) {
     const bool has_own = is_timed(model.setup.framework);
-    const software_costs own = has_own ? model.setup.framework.costs : software_costs{};
+    const software_costs& own = model.setup.framework.costs;
     fast_ = slow_ = own;
     fast_.matmul_rate *= stack.matmul_rate.high();
     slow_.matmul_rate *= stack.matmul_rate.low();
@@ -71,9 +71,10 @@ class stack_ends {
     slow_.contention *= stack.contention.high();
     if (has_own) return;
     slow_.element_rate = smaller_of(slow_.element_rate, stack.untimed.element_rate);
-    slow_.host_per_operator = stack.untimed.host_per_operator;
-    slow_.host_per_step = stack.untimed.host_per_step;
-    slow_.contention = stack.untimed.contention;
+    const auto longer = [](duration one, duration other) { return one < other ? other : one; };
+    slow_.host_per_operator = longer(slow_.host_per_operator, stack.untimed.host_per_operator);
+    slow_.host_per_step = longer(slow_.host_per_step, stack.untimed.host_per_step);
+    slow_.contention = larger_of(slow_.contention, stack.untimed.contention);
   }
 
   struct inputs {

@@ -75,7 +75,7 @@ inline constexpr software_costs megatron_costs{.routed_moves = 20,
                                                .host_per_step = 25_ms,
                                                .hides_gradients = false,
                                                .hides_parameters = false,
-                                               .scatter = 0.06,
+                                               .scatter = 0.04,
                                                .timed = true};
 
 /// Of code of this kind that nobody timed: one set for published steps of eleven sources on A100,
@@ -163,7 +163,7 @@ inline constexpr framework megatron_lm{.name = "Megatron-LM",
                                                  .hidden_tensor_communication = 0.1,
                                                  .hides_gradients = false,
                                                  .hides_parameters = false,
-                                                 .scatter = 0.06,
+                                                 .scatter = 0.05,
                                                  .timed = true}};
 
 /// Megatron-LM's layers as a profiler timed them one by one, with the host's part of each (vTrain,

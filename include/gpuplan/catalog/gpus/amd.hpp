@@ -123,6 +123,9 @@ inline constexpr gpu_spec mi250x{
               .bf16 = 191.5_TFLOPS,
               .fp16 = 191.5_TFLOPS,
               .int8 = 191.5_TFLOPS},
+    // Three links of 50 GB/s each way lead to other modules; the four to the other GCD are not what
+    // bounds a ring.
+    .peers = peer_link{"Infinity Fabric", 300_GBps},
     .pcie = pcie_link{.generation = 4, .lanes = 16},
     .tdp = 280_W,
     .source = "AMD via ml-engineering and torchtitan, halved",
@@ -147,6 +150,9 @@ inline constexpr gpu_spec mi250{
               .bf16 = 181.05_TFLOPS,
               .fp16 = 181.05_TFLOPS,
               .int8 = 181.05_TFLOPS},
+    // Three links of 50 GB/s each way lead to other modules; the four to the other GCD are not what
+    // bounds a ring.
+    .peers = peer_link{"Infinity Fabric", 300_GBps},
     .pcie = pcie_link{.generation = 4, .lanes = 16},
     .tdp = 280_W,
     .source = "AMD via ml-engineering, halved",

@@ -125,6 +125,7 @@ inline constexpr gpu_spec tpu_v4{
     .memory_label_GB = 32,
     .memory_bandwidth = 1200_GBps,
     .dense = {.bf16 = 275_TFLOPS, .int8 = 275_TFLOPS},
+    .peers = peer_link{"ICI", 600_GBps},
     .tdp = 192_W,
     .source = "Google Cloud TPU documentation; power not verified",
     .trust = confidence::unverified,

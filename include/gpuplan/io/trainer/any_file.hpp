@@ -14,6 +14,7 @@
 #include <gpuplan/io/trainer/llama_factory.hpp>
 #include <gpuplan/io/trainer/megatron_bridge.hpp>
 #include <gpuplan/io/trainer/megatron_lm.hpp>
+#include <gpuplan/io/trainer/nemo_automodel.hpp>
 #include <gpuplan/io/trainer/skypilot.hpp>
 #include <gpuplan/io/trainer/slurm.hpp>
 #include <gpuplan/io/trainer/torchrun.hpp>
@@ -48,6 +49,7 @@ inline constexpr settings_tool settings_tools[] = {
     {"torchtitan",
      looks_like_torchtitan,
      [](const value& settings) { return read_torchtitan(settings); }},
+    {"NeMo AutoModel", looks_like_nemo_automodel, read_nemo_automodel},
     {"Kubeflow", looks_like_kubeflow, read_kubeflow},
     {"SkyPilot", looks_like_skypilot, read_skypilot},
     {"Accelerate", looks_like_accelerate, read_accelerate},

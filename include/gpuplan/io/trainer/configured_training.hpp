@@ -220,8 +220,9 @@ inline void set_step(const training_config& config, training_setup& to) {
 }
 
 /// Has FSDP share as Accelerate does, under which transformers and the trainers on it run:
-/// gradients are reduced in the format of products, which its policy names, and in micro-batches
-/// before the last not at all, unless files say so (`sync_each_batch`). Parameters that files do
+/// gradients are reduced in the format of products, which its policy names, unless files name
+/// another, and in micro-batches before the last not at all, unless files say so
+/// (`sync_each_batch`). Parameters that files do
 /// not want as they were (`use_orig_params`) are so beside adapters alone.
 inline void share_as_accelerate(const training_config& config, training_setup& setup) {
   engine& by = setup.framework.engine;
@@ -230,7 +231,10 @@ inline void share_as_accelerate(const training_config& config, training_setup& s
                            *config.original_parameters;
   by.reduces_every_micro_batch =
       config.reduces_every_micro_batch && *config.reduces_every_micro_batch;
-  if (setup.precision.autocast()) setup.precision.reduced = setup.precision.compute;
+  if (config.reduced)
+    setup.precision.reduced = *config.reduced;
+  else if (setup.precision.autocast())
+    setup.precision.reduced = setup.precision.compute;
 }
 
 /// Has DeepSpeed's buffers as files say, where they say it.

@@ -32,7 +32,7 @@ void for_each_member(const With& with) {
   with("zero_stage", &c::zero_stage), with("optimizer_on_host", &c::optimizer_on_host);
   with("weights_on_host", &c::weights_on_host), with("engine", &c::engine);
   with("precision", &c::precision), with("scaling", &c::scaling);
-  with("weights", &c::weights);
+  with("weights", &c::weights), with("reduced", &c::reduced);
   with("optimizer", &c::optimizer);
   with("recompute", &c::recompute), with("recompute_span", &c::recompute_span);
   with("recompute_period", &c::recompute_period);

@@ -111,6 +111,7 @@ struct training_config {
   known<training_precision> precision{};
   known<scaling_kind> scaling{};   // of fp8, by Transformer Engine
   known<number_format> weights{};  // as they are held where autocast casts them; frozen ones too
+  known<number_format> reduced{};  // gradients, while FSDP sums them; default: the products'
   known<gpuplan::optimizer> optimizer{};
   known<recompute_mode> recompute{};
   known<std::int64_t> recompute_span{};    // as `training_setup` has it, and the next
