@@ -123,15 +123,27 @@ class answer {
   }
   [[noreturn]] void refuse(const failure& why) const {
     std::string text = setups::sentence_of(why);
-    if (why.code == errc::exceeds_gpu_memory) text += remedies();
+    if (why.code == errc::exceeds_gpu_memory) text += remedies(plan_in(why));
     throw bad_request(text, why);
   }
 
+  // That a failure is of, as far as it says so.
+  batch_plan plan_in(const failure& why) const {
+    batch_plan plan = stated_.plan;
+    for (unsigned at = 0; at < why.count; ++at) {
+      const named_fact& one = why.facts[at];
+      if (one.name == fact::micro_batch) plan.micro_batch = one.value;
+      if (one.name == fact::accumulation) plan.accumulation = one.value;
+      if (one.name == fact::data_parallel) plan.data_parallel = one.value;
+    }
+    return plan;
+  }
+
   // "; each of these would do: ..."
-  std::string remedies() const {
+  std::string remedies(const batch_plan& plan) const {
     std::string text;
-    for (const runs::remedy& one : runs::remedies_of(
-             stated_.named.setup, stated_.plan, on_.on.gpu, asked_.step.fragmentation / 100))
+    for (const runs::remedy& one :
+         runs::remedies_of(stated_.named.setup, plan, on_.on.gpu, asked_.step.fragmentation / 100))
       text += (text.empty() ? "; each of these would do: " : ", or ") + one.options + " (" +
               io::decimal(in(one.needed, 1_GiB), 1) + " GiB)";
     return text;
@@ -220,7 +232,7 @@ class answer {
       recompute = next->recompute;
       rows_.push_back({"then", rows_.front().gpus, plan, recompute && !recomputes_already, ""});
     }
-    below_.push_back("each keeps the batch" + remedies());
+    below_.push_back("each keeps the batch" + remedies(stated_.plan));
   }
 
   void keep_on_other_gpus(batch_plan plan) {  // by value: rows are added below

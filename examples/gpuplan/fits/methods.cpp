@@ -35,6 +35,9 @@ method with_adapters(const training_setup& model, const lora& adapters, bool fou
   setups::train_adapters(setup, adapters.rank, four_bits);
   setup.trains.adapters.dropout = adapters.dropout;
   setup.trains.adapters.magnitudes = adapters.magnitudes;
+  if (setup.objective == training_objective::preference &&
+      setup.reference == reference_model::separate)
+    setup.reference = reference_model::without_adapters;
   const std::string name =
       setups::in_words(setup.trains.adapters) + " " + std::to_string(adapters.rank);
   if (setup.composite == nullptr) return {name, "", setup, {}};

@@ -30,8 +30,29 @@ std::string readable_bytes(std::int64_t bytes) {
   return std::to_string(bytes) + " B";
 }
 
+namespace {
+
+// What people say of a field that no option and no key is called by.
+struct plain_words {
+  gpuplan::fact field;
+  const char* words;
+};
+constexpr plain_words said[] = {
+    {gpuplan::fact::adapter_base_block, "a base in four bits: --qlora, load_in_4bit"},
+    {gpuplan::fact::adapter_experts, "adapters beside experts, which all-linear has too"},
+    {gpuplan::fact::adapter_dropout, "--lora-dropout, lora_dropout"},
+    {gpuplan::fact::under_autocast, "--precision bf16-autocast"},
+    {gpuplan::fact::objective, "--objective"},
+};
+
+}  // namespace
+
 std::string sentence_of(const gpuplan::failure& why) {
   std::string sentence = gpuplan::failure_text(why).c_str();
+  for (unsigned at = 0; at < why.count; ++at)
+    for (const plain_words& one : said)
+      if (one.field == why.facts[at].name)
+        sentence += std::string(" (") + text(one.field) + ": " + one.words + ")";
   for (unsigned at = 0; at < why.count; ++at) {
     const gpuplan::named_fact& fact = why.facts[at];
     const std::string name = text(fact.name);

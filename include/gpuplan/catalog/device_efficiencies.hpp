@@ -46,7 +46,9 @@ inline constexpr device_efficiency ampere{.name = "Ampere",
                                           .source = "published steps"};
 /// H100 and H200: 36 steps of torchtitan and Megatron-Bridge, within 6 % of them on average.
 /// Products are determined to 0.03, in fp8 to 0.1; of attention, whose kernels are PyTorch's, only
-/// both passes together. Products with odd dimensions were timed on an H100 (PyTorch 2.11): 124
+/// both passes together: a kernel that was timed alone reaches 0.43 and 0.35 at long sequences
+/// (`kernel_shares`), by which these steps are 12 % too fast, most where ranks share a sequence.
+/// Products with odd dimensions were timed on an H100 (PyTorch 2.11): 124
 /// TFLOP/s of a head of 50257 classes, 243 of one of 30522, where aligned ones reach 613.
 inline constexpr device_efficiency hopper{.name = "Hopper",
                                           .products = 0.62,

@@ -590,8 +590,8 @@ class training_builder {
     if (to_.plan.accumulation > 1 && !setup.framework.engine.reduces_every_micro_batch &&
         !config_.reduces_every_micro_batch)
       assume("sync_each_batch",
-             "false, as Accelerate has it: each GPU adds up whole gradients until the last "
-             "micro-batch");
+             "sync_each_batch false, as Accelerate has it: each GPU adds up whole gradients until "
+             "the last micro-batch");
     auto valid = validate(setup, to_.plan);
     if (!valid && setup.framework.implementation.cut_cross_entropy) {
       const std::string why = failure_text(valid.why()).c_str();
