@@ -4,48 +4,20 @@
 //   run --random N [--from K] FOLDER...  N inputs made of these files by chance, from the K-th on
 // Its number alone makes an input: --random 1 --from K makes the K-th once more.
 
-#include <charconv>
-#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <limits>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
+#include "inputs.hpp"
 #include "random_numbers.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 namespace {
-
-std::vector<std::string> files_of(const std::vector<const char*>& folders) {
-  std::vector<std::string> files;
-  for (const char* const folder : folders) {
-    std::error_code error;
-    std::filesystem::directory_iterator entries(folder, error);
-    if (error) {
-      std::fprintf(stderr, "%s cannot be read: %s\n", folder, error.message().c_str());
-      std::exit(1);
-    }
-    for (const auto& entry : entries)
-      if (entry.is_regular_file()) {
-        std::ifstream in(entry.path(), std::ios::binary);
-        files.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
-        if (!in) {
-          std::fprintf(stderr, "%s cannot be read\n", entry.path().c_str());
-          std::exit(1);
-        }
-      }
-  }
-  return files;
-}
 
 // One of the files with 1 to 16 changes: bytes replaced, put in, taken out, or taken from another
 // file; or its first byte, by which a target chooses what to ask, and as many as follow it, of any
@@ -88,32 +60,6 @@ void run(const std::string& text) {
   LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(text.data()), text.size());
 }
 
-std::int64_t now = 0;  // the input that runs
-
-void tell_which(int signal) {
-  std::fprintf(stderr,
-               "input %lld ended it; --random 1 --from %lld makes it again\n",
-               static_cast<long long>(now),
-               static_cast<long long>(now));
-  std::signal(signal, SIG_DFL);
-  std::raise(signal);
-}
-
-// The number behind an option, or the end of the program.
-std::int64_t number_of(const char* option, const char* word, std::int64_t least) {
-  const std::string_view text = word == nullptr ? "" : word;
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc() && end == text.data() + text.size() && number >= least) return number;
-  std::fprintf(stderr,
-               "%s '%.*s' is refused: a whole number from %lld to 2^63 - 1 would be taken\n",
-               option,
-               static_cast<int>(text.size()),
-               text.data(),
-               static_cast<long long>(least));
-  std::exit(2);
-}
-
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -144,8 +90,7 @@ int main(int count, char** arguments) {
     std::printf("%zu files\n", files.size());
     return 0;
   }
-  for (const int signal : {SIGABRT, SIGSEGV, SIGFPE, SIGILL, SIGINT, SIGTERM})
-    std::signal(signal, tell_which);
+  tell_which_ends("--random");
   for (now = first; now < first + random_inputs; ++now) {
     random_numbers random(static_cast<std::uint64_t>(now) * 0x9E3779B97F4A7C15u);
     run(changed(files, random));

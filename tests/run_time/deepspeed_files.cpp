@@ -219,6 +219,9 @@ TEST_CASE("faults in a file of DeepSpeed are said") {
                 "scheduler.params.warmup_max_lr"));
   CHECK(read_deepspeed_text(R"({"zero_optimisation": {"stage": 3}, "bf16": {"enable": true}})")
             .not_understood == std::vector<std::string>{"zero_optimisation", "bf16.enable"});
+  // A name with a point in it is no path.
+  CHECK(read_deepspeed_text(R"({"zero_optimization.stage": 3, "bf16": {"enabled": true}})")
+            .not_understood == std::vector<std::string>{"zero_optimization.stage"});
   CHECK(read_deepspeed_text("[1]").why == "it is a list; DeepSpeed's file is an object");
   CHECK(looks_like_deepspeed(parse_json(deepspeed_sample).is));
   CHECK_FALSE(looks_like_deepspeed(parse_json(R"({"bf16": true, "train_batch_size": 1})").is));

@@ -341,6 +341,14 @@ TEST_CASE("what a file says beside its class's shape is counted or refused by it
       {R"({"model_type":"paligemma","projection_dim":64,"text_config":{"hidden_size":512},)"
        R"("vision_config":{"vision_use_head":false}})",
        "projection_dim must be the language model's hidden_size"},
+      // What sees is counted in patches.
+      {R"({"model_type":"paligemma","text_config":{"hidden_size":512},)"
+       R"("vision_config":{"model_type":"gemma"}})",
+       "vision_config: model_type must be an encoder of images, not gemma"},
+      {R"({"model_type":"llava","text_config":{},"vision_config":{"model_type":"none"}})",
+       "vision_config: this reader does not know none as a part of a model"},
+      {R"({"model_type":"llava","text_config":{},"vision_config":3})",
+       "vision_config must be an object, not 3"},
       // Nothing is divided by heads that there are not.
       {R"({"model_type":"phi3","hidden_size":512,"num_hidden_layers":4,"vocab_size":1000,)"
        R"("intermediate_size":1024,"partial_rotary_factor":0.5})",

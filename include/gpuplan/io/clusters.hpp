@@ -165,6 +165,20 @@ class cluster_reader {
   }
 };
 
+// Those of a file that was parsed.
+[[nodiscard]] inline read_clusters clusters_of(const value& file) {
+  read_clusters read;
+  for (const auto& [name, is] : *file.members()) {
+    if (!is.members())
+      return {{}, printable(name) + " stands outside a cluster; [a_name] above it begins one"};
+    cluster_reader reader(name, *is.members());
+    read.clusters.push_back(reader.read());
+    if (!reader.why().empty()) return {{}, reader.why()};
+  }
+  if (read.clusters.empty()) return {{}, "it names no cluster; [a_name] begins one"};
+  return read;
+}
+
 }  // namespace detail
 
 /// The clusters that a text in TOML names, a table each:
@@ -190,16 +204,7 @@ class cluster_reader {
 [[nodiscard]] inline read_clusters read_clusters_of(std::string_view text) {
   const parsed_value file = parse_toml(text);
   if (!file) return {{}, file.why};
-  read_clusters read;
-  for (const auto& [name, is] : *file.is.members()) {
-    if (!is.members())
-      return {{}, printable(name) + " stands outside a cluster; [a_name] above it begins one"};
-    detail::cluster_reader reader(name, *is.members());
-    read.clusters.push_back(reader.read());
-    if (!reader.why().empty()) return {{}, reader.why()};
-  }
-  if (read.clusters.empty()) return {{}, "it names no cluster; [a_name] begins one"};
-  return read;
+  return detail::clusters_of(file.is);
 }
 
 }  // namespace gpuplan::io

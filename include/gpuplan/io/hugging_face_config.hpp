@@ -149,6 +149,69 @@ inline void read_head(config_reader& from, const std::string& model_type, transf
   return names;
 }
 
+namespace detail::hugging_face {
+
+// What an object says that a config.json is.
+[[nodiscard]] inline hugging_face_config configuration_of(json object) {
+  hugging_face_config read;
+  const auto refuse = [&read](const failure& why, const std::string& reason) {
+    read.shape = why;
+    read.reason = reason;
+    return read;
+  };
+  if (!object.is_object())
+    return refuse(failure(errc::malformed_config), "this is not a JSON object");
+  config_reader from(std::move(object));
+  read.model_type = from.text("model_type");
+  if (read.model_type.empty()) from.refuse("model_type", "config.json has no model_type");
+  if (gpuplan::detail::failed(from.why())) return refuse(from.why(), from.reason());
+  const auto* const found = reader_of(read.model_type);
+  const auto* const of_parts = composite_reader_of(read.model_type);
+  if (found == nullptr && of_parts == nullptr) {
+    gpuplan::detail::nearest_name nearest(read.model_type,
+                                          gpuplan::detail::plain_name(read.model_type));
+    for (const std::string_view name : hugging_face_model_types())
+      nearest.offer(name, gpuplan::detail::plain_name(name), name.data());  // a literal
+    return refuse(failure(errc::unknown_model_type).about(read.model_type.c_str()),
+                  "model_type: this reader does not know " + shortened(read.model_type) +
+                      "; of those that it knows, the nearest is " + std::string(nearest.id()));
+  }
+  take_class_defaults(from, read.model_type);
+  transformer shape;
+  if (of_parts != nullptr) {
+    of_parts->read(from, read.composite);
+    shape = read.composite.parts[of_parts->language].model;
+    if (from.architecture().ends_with("ForImageClassification")) {
+      // the tower of images alone
+      shape = read.composite.parts[0].model;
+      read.composite = composite_model();
+      shape.projection_dim = 0;
+      read_head(from, read.model_type, shape);
+    }
+  } else {
+    found->read(from, shape);
+    read_activation(from, shape);
+    read_head(from, read.model_type, shape);
+    if (read.model_type == "modernbert" && shape.head == head_kind::classifier)
+      shape.head_dense = shape.head_norm = true;
+    // No class of transformers classifies by it; whoever does says how many classes there are.
+    if (read.model_type == "dinov3_vit" && (from.has("num_labels") || from.has("id2label")))
+      read_classes(from, shape);
+  }
+  read.dropouts = read_dropouts(from, read.model_type, shape);
+  if (of_parts != nullptr)
+    for (const char* part : {"vision_config", "text_config"})
+      read.dropouts.attention =
+          std::max(*read.dropouts.attention, from.inside(part).largest({"attention_dropout"}));
+  if (gpuplan::detail::failed(from.why())) return refuse(from.why(), from.reason());
+  read.shape = shape;
+  read.architecture = from.architecture();
+  read.unknown_keys = from.keys_not_asked_for();
+  return read;
+}
+
+}  // namespace detail::hugging_face
+
 /// The shape that a config.json describes, as transformers 5 builds it: what a file leaves out is
 /// the default of its configuration class. Besides, it has what checkpoints hold and transformers
 /// does not count: layers of multi-token prediction, and the buffer that is a router's bias.
@@ -178,54 +241,7 @@ inline void read_head(config_reader& from, const std::string& model_type, transf
   auto object = nlohmann::json::parse(text, nullptr, false);
   if (object.is_discarded())
     return refuse(malformed, "this is not a JSON object: " + flaw_of_json(text));
-  if (!object.is_object()) return refuse(malformed, "this is not a JSON object");
-  reading::config_reader from(object);
-  read.model_type = from.text("model_type");
-  if (read.model_type.empty()) from.refuse("model_type", "config.json has no model_type");
-  if (gpuplan::detail::failed(from.why())) return refuse(from.why(), from.reason());
-  const auto* const found = reading::reader_of(read.model_type);
-  const auto* const of_parts = reading::composite_reader_of(read.model_type);
-  if (found == nullptr && of_parts == nullptr) {
-    gpuplan::detail::nearest_name nearest(read.model_type,
-                                          gpuplan::detail::plain_name(read.model_type));
-    for (const std::string_view name : hugging_face_model_types())
-      nearest.offer(name, gpuplan::detail::plain_name(name), name.data());  // a literal
-    return refuse(failure(errc::unknown_model_type).about(read.model_type.c_str()),
-                  "model_type: this reader does not know " + reading::shortened(read.model_type) +
-                      "; of those that it knows, the nearest is " + std::string(nearest.id()));
-  }
-  reading::take_class_defaults(from, read.model_type);
-  transformer shape;
-  if (of_parts != nullptr) {
-    of_parts->read(from, read.composite);
-    shape = read.composite.parts[of_parts->language].model;
-    if (from.architecture().ends_with("ForImageClassification")) {
-      // the tower of images alone
-      shape = read.composite.parts[0].model;
-      read.composite = composite_model();
-      shape.projection_dim = 0;
-      reading::read_head(from, read.model_type, shape);
-    }
-  } else {
-    found->read(from, shape);
-    reading::read_activation(from, shape);
-    reading::read_head(from, read.model_type, shape);
-    if (read.model_type == "modernbert" && shape.head == head_kind::classifier)
-      shape.head_dense = shape.head_norm = true;
-    // No class of transformers classifies by it; whoever does says how many classes there are.
-    if (read.model_type == "dinov3_vit" && (from.has("num_labels") || from.has("id2label")))
-      reading::read_classes(from, shape);
-  }
-  read.dropouts = reading::read_dropouts(from, read.model_type, shape);
-  if (of_parts != nullptr)
-    for (const char* part : {"vision_config", "text_config"})
-      read.dropouts.attention =
-          std::max(*read.dropouts.attention, from.inside(part).largest({"attention_dropout"}));
-  if (gpuplan::detail::failed(from.why())) return refuse(from.why(), from.reason());
-  read.shape = shape;
-  read.architecture = from.architecture();
-  read.unknown_keys = from.keys_not_asked_for();
-  return read;
+  return reading::configuration_of(std::move(object));
 }
 
 }  // namespace gpuplan::io

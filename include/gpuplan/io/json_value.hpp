@@ -81,22 +81,26 @@ class value_maker {
   std::size_t count_ = 0;
 };
 
-[[nodiscard]] inline nlohmann::ordered_json json_of(const value& is) {
+template <class Json = nlohmann::ordered_json>
+[[nodiscard]] Json json_of(const value& is) {
   if (const bool* const flag = is.flag()) return *flag;
-  if (const std::int64_t* const integer = is.integer()) return *integer;
+  if (const std::int64_t* const integer = is.integer()) {
+    if (*integer >= 0) return static_cast<std::uint64_t>(*integer);  // as nlohmann's parser has it
+    return *integer;
+  }
   if (const double* const number = is.number()) {
     if (std::isfinite(*number)) return *number;
     return nullptr;
   }
   if (const std::string* const text = is.text()) return *text;
   if (const value::list* const items = is.items()) {
-    auto array = nlohmann::ordered_json::array();
-    for (const value& item : *items) array.push_back(json_of(item));
+    auto array = Json::array();
+    for (const value& item : *items) array.push_back(json_of<Json>(item));
     return array;
   }
   if (const value::object* const members = is.members()) {
-    auto object = nlohmann::ordered_json::object();
-    for (const auto& [name, member] : *members) object[name] = json_of(member);
+    auto object = Json::object();
+    for (const auto& [name, member] : *members) object[name] = json_of<Json>(member);
     return object;
   }
   return nullptr;

@@ -304,6 +304,23 @@ template <class T>
 inline constexpr int measurement_version = 1;
 inline constexpr const char* version_key = "gpuplan_measured_device";
 
+// The measurement that an object is.
+[[nodiscard]] inline result<measurement_record> measurement_of(nlohmann::json from) {
+  if (!from.is_object()) return failure(errc::malformed_measurement);
+  const auto version = from.find(version_key);
+  if (version == from.end() || *version != measurement_version)
+    return failure(errc::malformed_measurement).about(version_key);
+  from.erase(version);
+  measurement_record record;
+  try {
+    read_json(from, "", record);
+  } catch (const malformed_at& where) {
+    return failure(errc::malformed_measurement).about(where.key.c_str());
+  }
+  if (const auto valid = validate(record.view()); !valid) return valid.why();
+  return record;
+}
+
 }  // namespace detail
 
 /// The measurement as one JSON object, in bytes, seconds, FLOP and watts and their ratios: what
@@ -321,20 +338,7 @@ inline constexpr const char* version_key = "gpuplan_measured_device";
 /// not of its kind, and as `validate` of the measurement.
 [[nodiscard]] inline result<measurement_record> read_measurement(std::string_view json) {
   if (is_too_deep(json)) return failure(errc::malformed_measurement).about("its nesting");
-  nlohmann::json from = nlohmann::json::parse(json, nullptr, false);
-  if (!from.is_object()) return failure(errc::malformed_measurement);
-  const auto version = from.find(detail::version_key);
-  if (version == from.end() || *version != detail::measurement_version)
-    return failure(errc::malformed_measurement).about(detail::version_key);
-  from.erase(version);
-  measurement_record record;
-  try {
-    detail::read_json(from, "", record);
-  } catch (const detail::malformed_at& where) {
-    return failure(errc::malformed_measurement).about(where.key.c_str());
-  }
-  if (const auto valid = validate(record.view()); !valid) return valid.why();
-  return record;
+  return detail::measurement_of(nlohmann::json::parse(json, nullptr, false));
 }
 
 /// The measurement as a header that needs `gpuplan/measured_device.hpp` alone and defines

@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -85,39 +84,44 @@ inline constexpr std::string_view keys_of_one_or_more =
 class config_reader {
  public:
   explicit config_reader(json object) : object_(std::move(object)) {}
+  config_reader(const config_reader&) = delete;  // what is asked for is in one object
+  config_reader& operator=(const config_reader&) = delete;
+  config_reader(config_reader&&) = default;
+  config_reader& operator=(config_reader&&) = delete;
+  ~config_reader() = default;
 
   [[nodiscard]] const failure& why() const { return why_; }
   [[nodiscard]] const std::string& reason() const { return reason_; }
 
-  [[nodiscard]] bool has(const char* key) {
-    asked_.insert(key);
-    const auto found = object_.find(key);
-    return found != object_.end() && !found->is_null();
-  }
+  [[nodiscard]] bool has(const char* key) { return find(key) != nullptr; }
   [[nodiscard]] bool is_null(const char* key) const {
-    const auto found = object_.find(key);
+    const auto found = object_.find(std::string_view(key));
     return found != object_.end() && found->is_null();
   }
   [[nodiscard]] std::int64_t integer(const char* key) {
-    if (!has(key)) return refuse(key, std::string("config.json has no ") + key), 0;
-    const json& value = object_.at(key);
-    const std::uint64_t least = is_one_of(keys_of_one_or_more, key) ? 1 : 0;
-    if (value.is_number_unsigned() && value.get<std::uint64_t>() >= least &&
-        value.get<std::uint64_t>() <= std::uint64_t{gpuplan::detail::most_of_a_dimension})
-      return value.get<std::int64_t>();
-    return wrong(key, "a whole number from " + std::to_string(least) + " to 2^40"), 0;
+    const json* const value = find(key);
+    if (value == nullptr) return refuse(key, std::string("config.json has no ") + key), 0;
+    const bool is_count =
+        value->is_number_unsigned() &&
+        value->get<std::uint64_t>() <= std::uint64_t{gpuplan::detail::most_of_a_dimension};
+    const std::int64_t count = is_count ? value->get<std::int64_t>() : 0;
+    if (count > 0) return count;
+    const bool has_one = is_one_of(keys_of_one_or_more, key);
+    if (is_count && !has_one) return 0;
+    return wrong(key, std::string("a whole number from ") + (has_one ? "1" : "0") + " to 2^40"), 0;
   }
   [[nodiscard]] std::int64_t signed_integer(const char* key) {
-    if (has(key) && object_.at(key).is_number_integer() && object_.at(key) < 0 &&
-        object_.at(key) >= -gpuplan::detail::most_of_a_dimension)
-      return object_.at(key).get<std::int64_t>();
+    const json* const value = find(key);
+    if (value != nullptr && value->is_number_integer() && *value < 0 &&
+        *value >= -gpuplan::detail::most_of_a_dimension)
+      return value->get<std::int64_t>();
     return integer(key);
   }
   // The configuration within; its complaints and its unknown keys are taken with `take`.
   [[nodiscard]] config_reader inside(const char* key) {
-    const bool is_there = has(key);
-    if (is_there && !object_.at(key).is_object()) wrong(key, "an object");
-    config_reader part(is_there && object_.at(key).is_object() ? object_.at(key) : json::object());
+    const json* const value = find(key);
+    if (value != nullptr && !value->is_object()) wrong(key, "an object");
+    config_reader part(value != nullptr && value->is_object() ? *value : json::object());
     part.is_part_ = true;
     return part;
   }
@@ -149,44 +153,54 @@ class config_reader {
     return false;
   }
   [[nodiscard]] bool flag(const char* key, bool absent) {
-    if (!has(key)) return absent;
-    if (object_.at(key).is_boolean()) return object_.at(key).get<bool>();
+    const json* const value = find(key);
+    if (value == nullptr) return absent;
+    if (value->is_boolean()) return value->get<bool>();
     return wrong(key, "true or false"), absent;
   }
   [[nodiscard]] std::string text(const char* key) {
-    if (!has(key)) return "";
-    if (object_.at(key).is_string()) return object_.at(key).get<std::string>();
+    const json* const value = find(key);
+    if (value == nullptr) return "";
+    if (value->is_string()) return value->get<std::string>();
     return wrong(key, "a text"), "";
   }
   [[nodiscard]] bool has_inside(const char* key, const char* inner) {
-    return has(key) && object_.at(key).is_object() && object_.at(key).contains(inner);
+    const json* const value = find(key);
+    return value != nullptr && value->is_object() && value->contains(inner);
   }
   [[nodiscard]] std::int64_t entries(const char* key) {
-    return has(key) && object_.at(key).is_object()
-               ? static_cast<std::int64_t>(object_.at(key).size())
-               : 0;
+    const json* const value = find(key);
+    return value != nullptr && value->is_object() ? static_cast<std::int64_t>(value->size()) : 0;
   }
   [[nodiscard]] std::vector<json> list(const char* key) {
-    if (!has(key)) return {};
-    if (object_.at(key).is_array()) return object_.at(key).get<std::vector<json>>();
+    const json* const value = find(key);
+    if (value == nullptr) return {};
+    if (value->is_array()) return value->get<std::vector<json>>();
     return wrong(key, "a list"), std::vector<json>{};
   }
-  [[nodiscard]] bool has_list(const char* key) { return has(key) && object_.at(key).is_array(); }
+  [[nodiscard]] bool has_list(const char* key) {
+    const json* const value = find(key);
+    return value != nullptr && value->is_array();
+  }
   // The class that the file names first.
   [[nodiscard]] std::string architecture() {
     const std::vector<json> classes = list("architectures");
     return !classes.empty() && classes[0].is_string() ? classes[0].get<std::string>() : "";
   }
-  [[nodiscard]] bool has_text(const char* key) { return has(key) && object_.at(key).is_string(); }
+  [[nodiscard]] bool has_text(const char* key) {
+    const json* const value = find(key);
+    return value != nullptr && value->is_string();
+  }
   [[nodiscard]] bool is_negative(const char* key) {
-    return has(key) && object_.at(key).is_number_integer() && !object_.at(key).is_number_unsigned();
+    const json* const value = find(key);
+    return value != nullptr && value->is_number_integer() && !value->is_number_unsigned();
   }
   // The largest of the numbers that these keys have.
   [[nodiscard]] double largest(std::initializer_list<const char*> keys) {
     double most = 0;
     for (const char* key : keys)
-      if (has(key) && object_.at(key).is_number())
-        most = std::max(most, object_.at(key).get<double>());
+      if (const json* const value = find(key); value != nullptr && value->is_number())
+        most = std::max(most, value->get<double>());
     return most;
   }
   // The part of a head that is rotated; 0 where nothing says.
@@ -198,7 +212,9 @@ class config_reader {
   }
   // What a class has where the file has no such key; one that is null is there.
   void assume(const char* key, const json& absent) {
-    if (!object_.contains(key)) asked_.insert(key), object_[key] = absent;
+    if (object_.contains(std::string_view(key))) return;
+    object_[key] = absent;
+    static_cast<void>(find(key));
   }
   [[nodiscard]] bool is_part() const { return is_part_; }
   // For a key whose value is none that the reader knows.
@@ -234,14 +250,23 @@ class config_reader {
   [[nodiscard]] std::vector<std::string> keys_not_asked_for() const {
     std::vector<std::string> keys = unknown_within_;
     for (const auto& item : object_.items())
-      if (asked_.count(item.key()) == 0 && !is_one_of(keys_without_shape, item.key()))
+      if (std::find(asked_.begin(), asked_.end(), &item.value()) == asked_.end() &&
+          !is_one_of(keys_without_shape, item.key()))
         keys.push_back(item.key());
     return keys;
   }
 
  private:
+  // The value of a key, where it is there and not null.
+  [[nodiscard]] const json* find(std::string_view key) {
+    const auto found = std::as_const(object_).find(key);
+    if (found == object_.cend()) return nullptr;
+    if (std::find(asked_.begin(), asked_.end(), &*found) == asked_.end()) asked_.push_back(&*found);
+    return found->is_null() ? nullptr : &*found;
+  }
+
   json object_;
-  std::set<std::string> asked_;
+  std::vector<const json*> asked_;  // of its values
   failure why_;
   std::string reason_;
   std::vector<std::string> unknown_within_;

@@ -57,6 +57,11 @@ inline void read_part(config_reader& from,
     inner.ignore(of_whole);
   if (part.model.kind == model_kind::vision)  // LLaVA's files have those of CLIP's texts
     for (const char* of_pair : {"projection_dim", "vocab_size"}) inner.ignore(of_pair);
+  const bool sees = std::string_view(key).starts_with("vision");
+  if (sees && part.model.kind != model_kind::vision) {
+    inner.refuse("model_type", "model_type must be an encoder of images, not " + shortened(type));
+    part.model.image.image_size = part.model.image.patch_size = 1;  // others count with these
+  }
   from.take(inner, key);
 }
 

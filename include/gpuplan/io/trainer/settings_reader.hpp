@@ -12,7 +12,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -48,14 +47,18 @@ class settings_reader {
   /// The value of a key, or nullptr; from now on it is understood, with all below it where
   /// `with_all_below`.
   const value* find(std::string_view path, bool with_all_below = false) {
-    asked_.emplace(std::string(path), with_all_below);
     const value* at = &settings_;
     while (at != nullptr && !path.empty()) {
       const std::size_t end = path.find('.');
+      if (at != &settings_) mark(*at).asks_below = true;
       at = at->find(path.substr(0, end));
       path = end == std::string_view::npos ? std::string_view() : path.substr(end + 1);
     }
-    return at != nullptr && at->is_nothing() ? nullptr : at;
+    if (at == nullptr) return nullptr;
+    asked& found = mark(*at);
+    found.is_asked = true;
+    found.with_all_below = found.with_all_below || with_all_below;
+    return at->is_nothing() ? nullptr : at;
   }
   [[nodiscard]] bool has(std::string_view path) { return find(path) != nullptr; }
 
@@ -128,9 +131,11 @@ class settings_reader {
   }
   /// The same for many keys: words with a space between them, each behind `prefix`.
   void pass_over_words(std::string_view prefix, std::string_view words) {
+    std::string path(prefix);
     while (!words.empty()) {
       const std::size_t end = words.find(' ');
-      find(std::string(prefix) + std::string(words.substr(0, end)), true);
+      path.resize(prefix.size());
+      find(path += words.substr(0, end), true);
       words = end == std::string_view::npos ? std::string_view() : words.substr(end + 1);
     }
   }
@@ -161,26 +166,35 @@ class settings_reader {
           "is " + shown(found) + ", which the file does not say; " + takes + " is taken");
     remark_on(remark::kind::contradicts, path, "is " + shown(found) + "; " + takes + " is taken");
   }
+  // What was asked of a value that is there.
+  struct asked {
+    const value* of = nullptr;
+    bool is_asked = false;
+    bool with_all_below = false;
+    bool asks_below = false;
+  };
+  asked& mark(const value& of) {
+    for (asked& each : asked_)
+      if (each.of == &of) return each;
+    return asked_.emplace_back(asked{&of});
+  }
   void name_the_others(const value& in, const std::string& path) {
     if (in.members() == nullptr) return;
     for (const auto& [name, member] : *in.members()) {
+      // Of several of a name the last is asked for.
+      const asked& is = mark(*in.find(name));
+      if (is.is_asked && (is.with_all_below || !is.asks_below)) continue;
       const std::string here = path.empty() ? name : path + "." + name;
-      const auto asked = asked_.lower_bound({here, false});
-      const bool is_asked = asked != asked_.end() && asked->first == here;
-      if (is_asked && asked_.count({here, true}) > 0) continue;
-      const auto below = asked_.lower_bound({here + ".", false});
-      const bool asked_below =
-          below != asked_.end() && below->first.compare(0, here.size() + 1, here + ".") == 0;
-      if (asked_below && member.members() != nullptr)
+      if (is.asks_below && member.members() != nullptr)
         name_the_others(member, here);
-      else if (!is_asked)
+      else if (!is.is_asked)
         to_.not_understood.push_back(printable(here));
     }
   }
 
   const value& settings_;
   read_config& to_;
-  std::set<std::pair<std::string, bool>> asked_{};
+  std::vector<asked> asked_{};
 };
 
 }  // namespace gpuplan::io::detail
