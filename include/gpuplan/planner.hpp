@@ -262,7 +262,16 @@ class planner {
         return required(candidate, many) <= budget_;
       });
       const std::int64_t accumulation = all_.limits().most_accumulation(candidate);
-      if (accumulation != 0) insert(candidate, accumulation, required(candidate, accumulation));
+      if (accumulation == 0) continue;
+      // Which a model that is asked about each plan was asked about more.
+      if constexpr (!plan_tables<TimesOf>::has_times)
+        candidate.step = {0,
+                          times_of_(all_.setup_of(candidate.group), request_.on)
+                              .step(batch_of(candidate, accumulation))
+                              .value(),
+                          {},
+                          {}};
+      insert(candidate, accumulation, required(candidate, accumulation));
     }
     postponed_count_ = 0;
   }

@@ -88,6 +88,57 @@ bool is_a100(const gpu_spec& gpu) {
   return std::string_view(gpu.name) == catalog::a100_sxm4_80gb.name;
 }
 
+// Steps whose samples take less the more micro-batches there are, which the model says or does not.
+template <bool Says>
+struct falling_times {
+  struct model {
+    static constexpr bool sample_time_falls = Says;
+
+    const falling_times* from;
+    double factor;
+    duration step(const batch_plan& plan) const {
+      ++from->asked;
+      const double each = 1 + factor * static_cast<double>(plan.micro_batch);
+      return (static_cast<double>(plan.accumulation) * each + 3) * 1_s;
+    }
+  };
+  model operator()(const training_setup& setup, const cluster&) const {
+    return {this, 1 + 0.3 * static_cast<int>(setup.recompute) + 0.1 * setup.parallelism.zero_stage};
+  }
+  mutable std::int64_t asked = 0;
+};
+
+// Memory that rises with micro-batch and accumulation, and a floor of it, if it has one.
+struct rising_memory_of {
+  struct model {
+    double of_sample, of_layout, of_accumulation;
+    bytes required(const batch_plan& plan) const {
+      return (of_layout + of_sample * static_cast<double>(plan.micro_batch) +
+              of_accumulation * std::log2(static_cast<double>(plan.accumulation))) *
+             1_GB;
+    }
+  };
+  double of_sample = 1, of_accumulation = 1, floor = 0;
+  model operator()(const training_setup& setup) const {
+    return {of_sample / (1 + static_cast<int>(setup.recompute)),
+            20.0 / (1 + setup.parallelism.zero_stage),
+            of_accumulation};
+  }
+  bytes at_least(const training_setup& setup, const batch_plan& plan) const {
+    return floor * (*this)(setup).required(plan);
+  }
+};
+
+plan_request of_many_layouts(const range<std::int64_t>& batch) {
+  plan_request request = on_one_gpu(batch, {1, 64});
+  request.on.gpus_per_node = 8;
+  request.space.recompute = true;
+  request.space.zero_stage = range<std::int64_t>{0, 3};
+  request.setup.framework.engine.is = &engine_classes::deepspeed;
+  request.setup.precision = bf16_master;
+  return request;
+}
+
 std::vector<std::int64_t> micro_batches_of(const std::vector<batch_plan>& asked) {
   std::vector<std::int64_t> all;
   for (const batch_plan& plan : asked) all.push_back(plan.micro_batch);
@@ -449,4 +500,50 @@ TEST_CASE("of clusters the one is told that needs fewest GPUs more, be it a late
     CHECK(gpus->plan.gpus == 2);
     CHECK(gpus->plan.cluster == (comes_later ? 1 : 0));
   }
+}
+
+TEST_CASE("a time of a sample that falls with accumulation is asked of the most that fits alone") {
+  int found_any = 0;
+  for (const double floor : {0.0, 0.5, 1.0})
+    for (const double of_sample : {0.3, 2.0})
+      for (const double of_accumulation : {0.0, 1.0, 4.0, 15.0})
+        for (const std::int64_t high : {8, 64, 100, 777})
+          for (const bool money : {false, true}) {
+            CAPTURE(floor);
+            CAPTURE(of_sample);
+            CAPTURE(of_accumulation);
+            CAPTURE(high);
+            plan_request request = of_many_layouts({high / 2, high});
+            if (money) request.goal = plan_goal::least_money;
+            const rising_memory_of memory{of_sample, of_accumulation, floor};
+            const auto all = plan_training(request, 24_GB, memory, 5, falling_times<false>{});
+            const auto most = plan_training(request, 24_GB, memory, 5, falling_times<true>{});
+            REQUIRE(static_cast<bool>(all) == static_cast<bool>(most));
+            if (!all) continue;
+            ++found_any;
+            REQUIRE(all->count == most->count);
+            for (int at = 0; at < all->count; ++at) {
+              const training_plan& one = all->plans[at];
+              const training_plan& other = most->plans[at];
+              CHECK(one.layout == other.layout);
+              CHECK(one.recompute == other.recompute);
+              CHECK(one.batch == other.batch);
+              CHECK(one.step == other.step);
+              CHECK(one.required == other.required);
+            }
+          }
+  CHECK(found_any > 100);
+}
+
+TEST_CASE("how often a time is asked does not grow with the batch") {
+  const plan_request request = of_many_layouts({1'000'000, 2'000'000});
+  const falling_times<true> times;
+  const rising_memory_of memory{2, 0.1, 1};
+  const auto found = plan_training(request, 24_GB, memory, 5, times);
+  REQUIRE(found);
+  CHECK(times.asked > 0);
+  CHECK(times.asked <= 64 * 12);  // micro-batches of layouts
+  const auto limits = limits_of(request, 24_GB, memory, times);
+  REQUIRE(limits);
+  CHECK(times.asked <= 64 * 12 + 20 * 1024 * 12);
 }

@@ -177,6 +177,9 @@ struct remembered_memory {
 // The times of `replayed_time`, of which no plan's is worked out twice.
 struct remembered_times {
   struct model {
+    // Micro-batches between the first and the last do all the same, and the optimizer is one.
+    static constexpr bool sample_time_falls = true;
+
     replayed_time of{};
     asked_steps* asked = nullptr;
 

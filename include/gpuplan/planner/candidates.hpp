@@ -129,13 +129,14 @@ class run_limits {
     return 0;
   }
 
+  constexpr bool are_there() const { return time_ < infinity || money_ < infinity; }
+
  private:
   std::int64_t samples_;
   double time_ = infinity;  // seconds
   double money_ = infinity;
   double price_ = 0;  // of a GPU and second
 
-  constexpr bool are_there() const { return time_ < infinity || money_ < infinity; }
   constexpr bool hold(const plan_candidate& candidate, double run) const {
     if (run > time_) return false;
     return money_ == infinity || static_cast<double>(candidate.group.gpus) * run * price_ <= money_;

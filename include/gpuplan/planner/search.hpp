@@ -209,6 +209,10 @@ class plan_search {
           add(at, here, here, pipeline);
         } else {
           const auto time = search.times_of_(setup, domain.request().on);
+          if (sample_time_falls<decltype(time)> && asks_most_alone()) {
+            visit_most(at, here, time, pipeline);
+            continue;
+          }
           plan_candidate one_plan = here;
           accumulations& alone = one_plan.allowed;
           for (; alone.low <= here.allowed.high; alone.low += alone.unit) {
@@ -225,6 +229,30 @@ class plan_search {
           }
         }
       }
+    }
+    constexpr bool asks_most_alone() const {
+      return domain.request().goal != plan_goal::least_memory && !domain.request().evaluates_all &&
+             !search.limits_.are_there();
+    }
+    // Of a layout's plans that with the most accumulation that memory may take.
+    template <class Time>
+    constexpr void visit_most(int at,
+                              const plan_candidate& here,
+                              const Time& time,
+                              const pipeline_layouts& pipeline) {
+      plan_candidate most = here;
+      refine(most, setup, pipeline.held);
+      if (most.bound == infinity) {
+        if (rules_out) find_refused(at, here, pipeline);
+        return;
+      }
+      const std::int64_t many = most.allowed.high;
+      const double step =
+          time.step(batch_plan{here.group.micro_batch, here.group.data_parallel(), many}).value();
+      // Fewer take no less of each; exactly the step of so many.
+      const double each = step / static_cast<double>(many);
+      most.step = {each, step - each * static_cast<double>(many), {}, {}};
+      add(at, here, most, pipeline);
     }
     constexpr plan_group group_of(const pipeline_layouts& pipeline,
                                   std::int64_t many,

@@ -40,12 +40,23 @@ struct roofline_times {
 
 /// Answers "how long do steps take?" for the planner: `roofline_times`, of which most plans are
 /// ruled out by bounds; or anything that gives a time model for a setup on a cluster, which is then
-/// asked about each plan.
+/// asked about each plan. Where the model says `sample_time_falls`, true, the time of a sample
+/// falls as accumulation grows, and it is asked about the most that fits alone, so far as no limit
+/// of time or money is there.
 template <class TimesOf>
 concept times_of_setups = std::same_as<TimesOf, roofline_times> ||
     requires(const TimesOf& times_of, const training_setup& setup, const cluster& on) {
   { times_of(setup, on).step(batch_plan{}) } -> std::same_as<duration>;
 };
+
+namespace detail {
+
+template <class Model>
+inline constexpr bool sample_time_falls = requires {
+  requires Model::sample_time_falls;
+};
+
+}  // namespace detail
 
 /// The times themselves where `calibrated_time` is valid with them, of this setup on this cluster.
 /// Errors: its own.
