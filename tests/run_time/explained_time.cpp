@@ -544,3 +544,43 @@ TEST_CASE("a link that is a little better saves its own part of the step alone")
       CHECK(bound(other) == 0);
     }
 }
+
+// Weights are shared inside a node and gradients added up between nodes too, which takes the longer
+// the slower these links are: how long, two rates tell.
+TEST_CASE("what is shared waits for links between nodes where these take more than half of it") {
+  int between = 0;
+  int inside = 0;
+  for (const double link : {50, 150, 300}) {
+    const auto at = [&](double rate) {
+      roofline_time model = gpt2_on_one;
+      model.setup.framework.costs = {};
+      model.setup.parallelism = {.zero_stage = 3, .shard_group = 8};
+      model.terms.latency = false;
+      model.on.nodes = 2;
+      model.on.gpus_per_node = 8;
+      model.on.inside_node = link * 1_GBps;
+      model.on.between_nodes = rate * 1_GBps;
+      const batch_plan plan{8, 16, 1};
+      REQUIRE(validate(model));
+      REQUIRE(validate(model, plan));
+      const time_explanation why = explain_time(model, plan);
+      for (const time_piece& piece : why.pieces())
+        if (piece.cause == time_cause::sharded_weights) return piece;
+      return time_piece{};
+    };
+    const auto takes = [&](double rate) { return at(rate).amount / at(rate).rate; };
+    const double of_slowest = 2 * (takes(1) - takes(2));  // of these links alone, at 1 GB/s
+    REQUIRE(of_slowest > 0);
+    for (const double rate : {2, 5, 10, 15, 20, 30, 40, 60, 80, 120}) {
+      const double share = of_slowest / rate / takes(rate);
+      if (std::abs(share - 0.5) < 0.01) continue;
+      CAPTURE(link);
+      CAPTURE(rate);
+      CAPTURE(share);
+      CHECK((at(rate).bound_by == time_resource::link_between_nodes) == (share > 0.5));
+      (share > 0.5 ? between : inside) += 1;
+    }
+  }
+  CHECK(between > 5);
+  CHECK(inside > 5);
+}
