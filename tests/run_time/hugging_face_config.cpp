@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <fstream>
 #include <gpuplan/catalog/implementations.hpp>
 #include <gpuplan/catalog/models.hpp>
 #include <gpuplan/detail/text.hpp>
@@ -10,9 +11,12 @@
 #include <gpuplan/replay.hpp>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "check.hpp"
+#include "fields.hpp"
 
 using namespace gpuplan;
 using namespace gpuplan::io;
@@ -710,4 +714,124 @@ TEST_CASE("all parameters of a composite model train, and are those of its parts
   CHECK(trainable_parameters(model) == parameters(model).total());
   model.others_train = false;
   CHECK(trainable_parameters(model) == parameters(model).total() - model.other_parameters);
+}
+
+namespace {
+
+// Every number, switch and name of what was read, one behind the other.
+template <class T>
+void write_out(const T& object, std::vector<double>& into) {
+  if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T>)
+    into.push_back(static_cast<double>(object));
+  else if constexpr (std::is_pointer_v<T>)
+    into.push_back(static_cast<double>(reinterpret_cast<std::uintptr_t>(object)));
+  else if constexpr (fields::is_known<T>::value)
+    write_out(object ? *object : decltype(*object + 0){-1}, into);
+  else if constexpr (std::is_array_v<T>)
+    for (const auto& each : object) write_out(each, into);
+  else
+    fields::for_each_member(object, [&](const auto& member) { write_out(member, into); });
+}
+std::vector<double> written_out(const hugging_face_config& read) {
+  std::vector<double> numbers;
+  const auto write_model = [&](transformer model) {
+    if (model.num_attention_heads != 0) {  // whether it is said or follows
+      model.num_key_value_heads = model.key_value_heads();
+      model.head_dim = model.query_dim();
+    }
+    write_out(model, numbers);
+  };
+  write_model(*read.shape);
+  for (int which = 0; which < read.composite.size(); ++which) {
+    component part = read.composite.parts[which];
+    write_model(part.model);
+    part.model = {};
+    write_out(part, numbers);
+  }
+  write_out(read.composite.actions, numbers);
+  write_out(read.composite.other_parameters, numbers);
+  write_out(read.dropouts, numbers);
+  return numbers;
+}
+
+// What a file may leave out: its keys, and those of configurations within.
+void list_keys(const nlohmann::json& object,
+               const nlohmann::json& given,
+               const nlohmann::json::json_pointer& at,
+               std::vector<nlohmann::json::json_pointer>& into) {
+  for (const auto& item : object.items()) {
+    const auto here = at / item.key();
+    const bool is_given = given.contains(item.key());
+    if (item.value().is_object() && std::string_view(item.key()).ends_with("_config"))
+      list_keys(
+          item.value(), is_given ? given.at(item.key()) : nlohmann::json::object(), here, into);
+    if (!is_given && item.key() != "model_type") into.push_back(here);
+  }
+}
+
+}  // namespace
+
+// Each line: the configuration of a class of transformers 5.24 that is given no more than `given`.
+TEST_CASE("what a configuration leaves out is the default of its class") {
+  std::ifstream file(GPUPLAN_CLASS_DEFAULTS);
+  std::vector<std::string> types;
+  for (std::string line; std::getline(file, line);) {
+    const auto row = nlohmann::json::parse(line);
+    auto config = row.at("all");
+    types.push_back(config.at("model_type"));
+    CAPTURE(types.back());
+    const auto all = read_hugging_face_config(config.dump());
+    CHECK_MESSAGE(all.shape, all.reason);
+    if (!all.shape) continue;
+    const std::vector<double> wanted = written_out(all);
+    std::vector<nlohmann::json::json_pointer> keys;
+    list_keys(config, row.at("given"), nlohmann::json::json_pointer(), keys);
+    for (const auto& key : keys) {
+      CAPTURE(key.to_string());
+      auto shorter = config;
+      shorter[key.parent_pointer()].erase(key.back());
+      const auto read = read_hugging_face_config(shorter.dump());
+      if (has(read.reason, "config.json has no ")) continue;  // a file says that itself
+      CHECK(read.reason.empty());
+      const bool is_same = read.shape && written_out(read) == wanted;
+      CHECK(is_same);
+      if (is_same) config = shorter;
+    }
+  }
+  for (const std::string_view type : hugging_face_model_types())
+    if (type != "openvla" && type != "vla_composite" && type != "gr00t_composite") {
+      CAPTURE(std::string(type));
+      CHECK(std::count(types.begin(), types.end(), type) == 1);
+    }
+}
+
+TEST_CASE("layers that a step may leave out are all counted") {
+  const std::string opt =
+      R"({"model_type":"opt","hidden_size":64,"ffn_dim":128,"num_attention_heads":4,)"
+      R"("num_hidden_layers":2,"vocab_size":99,"max_position_embeddings":64)";
+  const auto read = read_hugging_face_config(opt + R"(,"layerdrop":0.1})");
+  CHECK(read.unknown_keys == std::vector<std::string>{"layerdrop"});
+  CHECK(total(opt + R"(,"layerdrop":0.1})") == total(opt + "}"));
+  CHECK(read_hugging_face_config(opt + R"(,"layerdrop":0})").unknown_keys.empty());
+  CHECK(read_hugging_face_config(opt + R"(,"other":null})").unknown_keys.empty());
+}
+
+TEST_CASE("a masked waveform is refused, whether the file says it or its class") {
+  const std::string wave =
+      R"({"model_type":"wav2vec2","hidden_size":64,"intermediate_size":64,"conv_dim":[8],)"
+      R"("num_attention_heads":4,"num_hidden_layers":2,"conv_kernel":[3],"conv_stride":[2])";
+  CHECK(complaint(wave + "}") ==
+        "mask_time_prob must be 0 for this reader; left out, it is 0.05 in transformers' class of "
+        "wav2vec2");
+  CHECK(complaint(wave + R"(,"mask_time_prob":0.1})") ==
+        "mask_time_prob must be 0 for this reader, not 0.1");
+  CHECK(complaint(wave + R"(,"mask_time_prob":0,"layerdrop":0.1})").empty());
+}
+
+TEST_CASE("numbers that only Python writes are read over") {
+  const std::string mamba =
+      R"({"model_type":"mamba2","num_hidden_layers":2,"_name_or_path":"Infinity \"NaN",)"
+      R"("time_step_limit":[0.0, Infinity],"time_step_min":-Infinity,"time_step_max": NaN)";
+  CHECK(complaint(mamba + "}").empty());
+  CHECK(has(complaint(mamba + ",}"), "column " + std::to_string(mamba.size() + 2)));
 }

@@ -41,6 +41,22 @@ struct hugging_face_config {
 
 namespace detail::hugging_face {
 
+// Older files have numbers that Python writes and JSON has not, of keys that change no shape: 0 as
+// long as they are, so that a complaint finds its column.
+[[nodiscard]] inline std::string with_finite_numbers(std::string_view text) {
+  std::string made(text);
+  bool is_quoted = false;
+  for (std::size_t at = 0; at < made.size(); ++at) {
+    if (made[at] == '"') is_quoted = !is_quoted;
+    if (is_quoted && made[at] == '\\') ++at;
+    if (is_quoted) continue;
+    for (const std::string_view word : {"Infinity", "NaN"})
+      if (text.substr(at, word.size()) == word)
+        made.replace(at, word.size(), "0" + std::string(word.size() - 1, ' '));
+  }
+  return made;
+}
+
 inline void read_classes(config_reader& from, transformer& model) {
   model.head = head_kind::classifier;
   const std::int64_t labels = from.entries("id2label");
@@ -216,6 +232,7 @@ namespace detail::hugging_face {
 /// the default of its configuration class. Besides, it has what checkpoints hold and transformers
 /// does not count: layers of multi-token prediction, and the buffer that is a router's bias.
 /// Whether such a model can be is for `validate` of the shape.
+/// Layers that a step may leave out (`layerdrop`) are all there; the key is among the unknown ones.
 ///
 /// At most `most_of_a_config` bytes are read, lists and objects at most `most_json_depth` deep, and
 /// dimensions of at most 2^40. Errors, each with a `reason` of one line: `malformed_config` for
@@ -238,9 +255,10 @@ namespace detail::hugging_face {
     return refuse(malformed.about("its nesting"),
                   "it nests deeper than " + std::to_string(most_json_depth) +
                       " lists and objects, which no model's does");
-  auto object = nlohmann::json::parse(text, nullptr, false);
+  const std::string finite = reading::with_finite_numbers(text);
+  auto object = nlohmann::json::parse(finite, nullptr, false);
   if (object.is_discarded())
-    return refuse(malformed, "this is not a JSON object: " + flaw_of_json(text));
+    return refuse(malformed, "this is not a JSON object: " + flaw_of_json(finite));
   return reading::configuration_of(std::move(object));
 }
 

@@ -42,8 +42,7 @@ inline void read_llava(config_reader& from, composite_model& model) {
   component& tower = model.parts[0];
   component& language = model.parts[1];
   // What its class then has is not CLIP's own.
-  if (!from.has("vision_config"))
-    return from.refuse("vision_config", "config.json has no vision_config");
+  if (!from.requires_key("vision_config")) return;
   read_part(from, "vision_config", "clip_vision_model", tower);
   read_part(from, "text_config", "llama", language);
   read_features(from, tower, -2);
@@ -61,7 +60,7 @@ inline void read_paligemma(config_reader& from, composite_model& model) {
   component& tower = model.parts[0];
   component& language = model.parts[1];
   // What its class then has is not Gemma's own.
-  if (!from.has("text_config")) return from.refuse("text_config", "config.json has no text_config");
+  if (!from.requires_key("text_config") || !from.requires_key("vision_config")) return;
   read_part(from, "vision_config", "siglip_vision_model", tower);
   read_part(from, "text_config", "gemma", language);
   if (tower.model.attention_pooling)
@@ -136,6 +135,8 @@ inline void read_deepseek_vl(config_reader& from, composite_model& model) {
 inline void read_cohere2_vision(config_reader& from, composite_model& model) {
   component& tower = model.parts[0];
   component& language = model.parts[1];
+  // What its class then has is not SigLIP's own.
+  if (!from.requires_key("vision_config")) return;
   read_part(from, "vision_config", "siglip_vision_model", tower);
   read_part(from, "text_config", "cohere2", language);
   language.model.tied_embeddings = from.flag("tie_word_embeddings", true);

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,18 +30,20 @@ inline constexpr std::string_view keys_without_shape =
     "_attn_implementation _flash_attn_2_enabled _name_or_path apply_layernorm activation "
     "activation_dropout "
     "activation_function attention_dropout "
-    "attention_multiplier attention_probs_dropout_prob attention_softmax_in_fp32 "
+    "attention_multiplier attention_probs_dropout_prob attention_softmax_in_fp32 attn_scale "
     "attn_logit_softcapping attn_pdrop auto_map aux_loss_alpha bos_token_id cache_implementation "
     "chunk_size_feed_forward classifier_dropout classifier_dropout_prob clip_qkv "
     "decoder_start_token_id dense_act_fn dropout dropout_rate dtype emb_pdrop embd_pdrop "
     "embedding_dropout embedding_fraction embedding_multiplier encoder_no_repeat_ngram_size "
-    "encoder_stride eos_token_id ep_size final_logit_softcapping gradient_checkpointing "
+    "encoder_stride eod_token_id eos_token_id ep_size final_logit_softcapping floor_scale "
+    "gradient_checkpointing "
     "hidden_act hidden_activation hidden_dropout hidden_dropout_prob id2label init_device "
     "init_std initial_context_length initializer_factor initializer_range is_decoder "
-    "is_encoder_decoder is_gated_act label2id layer_norm_eps layer_norm_epsilon layerdrop "
+    "is_encoder_decoder is_gated_act label2id layer_norm_eps layer_norm_epsilon "
     "layernorm_epsilon layerscale_value logit_scale logits_scaling logits_to_keep "
     "mamba_dt_init_floor mamba_dt_limit mamba_dt_max mamba_dt_min mamba_hidden_act "
-    "mamba_ssm_cache_dtype max_position_embeddings moe_shared_expert_overlap num_logits_to_keep "
+    "mamba_ssm_cache_dtype max_position_embeddings moe_norm_min moe_shared_expert_overlap "
+    "num_logits_to_keep "
     "max_seq_len max_window_layers model_max_length model_type n_ctx n_group n_positions "
     "no_rope_layer_interval no_rope_layers norm_eps norm_epsilon norm_topk_prob norm_type "
     "offset_alibi out_features out_indices original_max_position_embeddings output_attentions "
@@ -55,7 +58,8 @@ inline constexpr std::string_view keys_without_shape =
     "rotary_emb_base rotary_emb_fraction rotary_pct rotary_percentage routed_scaling_factor "
     "router_aux_loss_coef router_jitter_noise scale_attention_softmax_in_fp32 "
     "scale_attn_weights scale_decoder_outputs scoring_func "
-    "seq_aux seq_classif_dropout sinusoidal_pos_embds slow_but_exact softmax_scale stage_names "
+    "sep_token_id seq_aux seq_classif_dropout sinusoidal_pos_embds slow_but_exact softmax_scale "
+    "stage_names "
     "summary_activation summary_first_dropout summary_last_dropout summary_proj_to_labels "
     "summary_type "
     "summary_use_proj swiglu_alpha swiglu_limit task_specific_params time_step_floor "
@@ -98,13 +102,18 @@ class config_reader {
     const auto found = object_.find(std::string_view(key));
     return found != object_.end() && found->is_null();
   }
+  // Whether it is there, and a complaint where it is not.
+  [[nodiscard]] bool requires_key(const char* key) {
+    if (!has(key)) refuse(key, std::string("config.json has no ") + key);
+    return has(key);
+  }
   [[nodiscard]] std::int64_t integer(const char* key) {
-    const json* const value = find(key);
-    if (value == nullptr) return refuse(key, std::string("config.json has no ") + key), 0;
+    if (!requires_key(key)) return 0;
+    const json& value = *find(key);
     const bool is_count =
-        value->is_number_unsigned() &&
-        value->get<std::uint64_t>() <= std::uint64_t{gpuplan::detail::most_of_a_dimension};
-    const std::int64_t count = is_count ? value->get<std::int64_t>() : 0;
+        value.is_number_unsigned() &&
+        value.get<std::uint64_t>() <= std::uint64_t{gpuplan::detail::most_of_a_dimension};
+    const std::int64_t count = is_count ? value.get<std::int64_t>() : 0;
     if (count > 0) return count;
     const bool has_one = is_one_of(keys_of_one_or_more, key);
     if (is_count && !has_one) return 0;
@@ -215,12 +224,27 @@ class config_reader {
     if (object_.contains(std::string_view(key))) return;
     object_[key] = absent;
     static_cast<void>(find(key));
+    assumed_.insert(key);
   }
+  [[nodiscard]] bool is_assumed(const char* key) const { return assumed_.count(key) != 0; }
   [[nodiscard]] bool is_part() const { return is_part_; }
   // For a key whose value is none that the reader knows.
   void leave_out(const char* key) { unknown_within_.emplace_back(key); }
   // For a key whose value changes no shape, or says what another key says.
   void ignore(const char* key) { static_cast<void>(has(key)); }
+  // A probability that is not reproduced: 0, or the class's own where the file says nothing.
+  void only_zero(const char* key, std::string_view type) {
+    if (largest({key}) == 0) return;
+    if (!is_assumed(key)) return wrong(key, "0 for this reader");
+    refuse(key,
+           std::string(key) + " must be 0 for this reader; left out, it is " +
+               object_.at(key).dump() + " in transformers' class of " + std::string(type));
+  }
+  // With such a probability a layer is left out of a step; what is asked of steps is asked of those
+  // that leave out none, whose memory is a run's peak.
+  void leaves_out_layers(const char* key) {
+    if (largest({key}) != 0 && !is_assumed(key)) leave_out(key);
+  }
   // A value that would make another model than the reader's.
   void only(const char* key, bool wanted) {
     if (flag(key, wanted) != wanted)
@@ -250,7 +274,8 @@ class config_reader {
   [[nodiscard]] std::vector<std::string> keys_not_asked_for() const {
     std::vector<std::string> keys = unknown_within_;
     for (const auto& item : object_.items())
-      if (std::find(asked_.begin(), asked_.end(), &item.value()) == asked_.end() &&
+      if (!item.value().is_null() &&
+          std::find(asked_.begin(), asked_.end(), &item.value()) == asked_.end() &&
           !is_one_of(keys_without_shape, item.key()))
         keys.push_back(item.key());
     return keys;
@@ -267,13 +292,14 @@ class config_reader {
 
   json object_;
   std::vector<const json*> asked_;  // of its values
+  std::set<std::string> assumed_;
   failure why_;
   std::string reason_;
   std::vector<std::string> unknown_within_;
   bool is_part_ = false;
 };
 
-// What configuration classes of transformers 5.23 take where a file has no such key, where that
+// What configuration classes of transformers 5.24 take where a file has no such key, where that
 // differs from what readers of many types take: all heads, and none of what a type need not have.
 inline void take_class_defaults(config_reader& from, std::string_view type) {
   struct class_default {
@@ -353,57 +379,85 @@ inline void take_class_defaults(config_reader& from, std::string_view type) {
                                               {"plbart", "max_position_embeddings", 1024},
                                               {"dinov2_with_registers", "patch_size", 16},
                                               {"idefics3_vision", "hidden_size", 1152},
+                                              {"idefics3_vision", "num_attention_heads", 16},
+                                              {"qwen2_vl_vision", "hidden_size", 3584},
+                                              {"qwen2_5_vl_vision", "hidden_size", 3584},
                                               {"qwen2_5_vl_vision", "out_hidden_size", 3584},
                                               {"qwen3_vl_vision", "depth", 27},
                                               {"qwen3_vl_vision", "hidden_size", 1152},
                                               {"qwen3_vl_vision", "out_hidden_size", 3584},
-                                              {"smolvlm_vision", "hidden_size", 1152}};
+                                              {"qwen3_5_text", "intermediate_size", 12288},
+                                              {"qwen3_next", "intermediate_size", 5632},
+                                              {"smolvlm_vision", "hidden_size", 1152},
+                                              {"smolvlm_vision", "num_attention_heads", 16}};
   for (const class_default& one : numbers)
     if (one.model_type == type) from.assume(one.key, one.value);
   if (type == "mt5" || type == "umt5") from.assume("feed_forward_proj", "gated-gelu");
   if (type == "deberta-v2") from.assume("relative_attention", false);
-  struct class_probability {
+  if (type == "dots1") from.assume("norm_topk_prob", false);
+  struct class_share {
     std::string_view model_type;
     const char* key;
     double value;
   };
-  static constexpr class_probability dropouts[] = {{"albert", "classifier_dropout_prob", 0.1},
-                                                   {"bart", "dropout", 0.1},
-                                                   {"blenderbot", "dropout", 0.1},
-                                                   {"blenderbot-small", "dropout", 0.1},
-                                                   {"distilbert", "attention_dropout", 0.1},
-                                                   {"distilbert", "dropout", 0.1},
-                                                   {"distilbert", "qa_dropout", 0.1},
-                                                   {"distilbert", "seq_classif_dropout", 0.2},
-                                                   {"gpt2", "attn_pdrop", 0.1},
-                                                   {"gpt2", "embd_pdrop", 0.1},
-                                                   {"gpt2", "resid_pdrop", 0.1},
-                                                   {"gpt_bigcode", "attn_pdrop", 0.1},
-                                                   {"gpt_bigcode", "embd_pdrop", 0.1},
-                                                   {"gpt_bigcode", "resid_pdrop", 0.1},
-                                                   {"hubert", "activation_dropout", 0.1},
-                                                   {"hubert", "attention_dropout", 0.1},
-                                                   {"hubert", "final_dropout", 0.1},
-                                                   {"hubert", "hidden_dropout", 0.1},
-                                                   {"m2m_100", "attention_dropout", 0.1},
-                                                   {"m2m_100", "dropout", 0.1},
-                                                   {"marian", "dropout", 0.1},
-                                                   {"mbart", "dropout", 0.1},
-                                                   {"modernbert", "classifier_dropout", 0},
-                                                   {"mt5", "dropout_rate", 0.1},
-                                                   {"opt", "dropout", 0.1},
-                                                   {"pegasus", "dropout", 0.1},
-                                                   {"plbart", "attention_dropout", 0.1},
-                                                   {"plbart", "dropout", 0.1},
-                                                   {"seed_oss", "attention_dropout", 0.1},
-                                                   {"seed_oss", "residual_dropout", 0.1},
-                                                   {"t5", "dropout_rate", 0.1},
-                                                   {"umt5", "dropout_rate", 0.1},
-                                                   {"wav2vec2", "activation_dropout", 0.1},
-                                                   {"wav2vec2", "attention_dropout", 0.1},
-                                                   {"wav2vec2", "final_dropout", 0.1},
-                                                   {"wav2vec2", "hidden_dropout", 0.1}};
-  for (const class_probability& one : dropouts)
+  static constexpr class_share shares[] = {{"albert", "classifier_dropout_prob", 0.1},
+                                           {"bart", "classifier_dropout", 0},
+                                           {"bart", "dropout", 0.1},
+                                           {"blenderbot", "dropout", 0.1},
+                                           {"blenderbot-small", "dropout", 0.1},
+                                           {"distilbert", "attention_dropout", 0.1},
+                                           {"distilbert", "dropout", 0.1},
+                                           {"distilbert", "qa_dropout", 0.1},
+                                           {"distilbert", "seq_classif_dropout", 0.2},
+                                           {"glm", "partial_rotary_factor", 0.5},
+                                           {"glm4", "partial_rotary_factor", 0.5},
+                                           {"glm4_moe", "partial_rotary_factor", 0.5},
+                                           {"gpt2", "attn_pdrop", 0.1},
+                                           {"gpt2", "embd_pdrop", 0.1},
+                                           {"gpt2", "resid_pdrop", 0.1},
+                                           {"gpt_bigcode", "attn_pdrop", 0.1},
+                                           {"gpt_bigcode", "embd_pdrop", 0.1},
+                                           {"gpt_bigcode", "resid_pdrop", 0.1},
+                                           {"gpt_neox", "classifier_dropout", 0.1},
+                                           {"gpt_neox", "rotary_pct", 0.25},
+                                           {"hubert", "activation_dropout", 0.1},
+                                           {"hubert", "attention_dropout", 0.1},
+                                           {"hubert", "final_dropout", 0.1},
+                                           {"hubert", "hidden_dropout", 0.1},
+                                           {"hubert", "layerdrop", 0.1},
+                                           {"hubert", "mask_time_prob", 0.05},
+                                           {"m2m_100", "attention_dropout", 0.1},
+                                           {"m2m_100", "decoder_layerdrop", 0.05},
+                                           {"m2m_100", "dropout", 0.1},
+                                           {"m2m_100", "encoder_layerdrop", 0.05},
+                                           {"marian", "dropout", 0.1},
+                                           {"mbart", "classifier_dropout", 0},
+                                           {"mbart", "dropout", 0.1},
+                                           {"modernbert", "classifier_dropout", 0},
+                                           {"mt5", "classifier_dropout", 0},
+                                           {"mt5", "dropout_rate", 0.1},
+                                           {"nemotron", "partial_rotary_factor", 0.5},
+                                           {"opt", "dropout", 0.1},
+                                           {"pegasus", "dropout", 0.1},
+                                           {"phi", "partial_rotary_factor", 0.5},
+                                           {"phi3", "partial_rotary_factor", 1},
+                                           {"plbart", "attention_dropout", 0.1},
+                                           {"plbart", "classifier_dropout", 0},
+                                           {"plbart", "dropout", 0.1},
+                                           {"seed_oss", "attention_dropout", 0.1},
+                                           {"seed_oss", "residual_dropout", 0.1},
+                                           {"stablelm", "partial_rotary_factor", 0.25},
+                                           {"t5", "classifier_dropout", 0},
+                                           {"t5", "dropout_rate", 0.1},
+                                           {"umt5", "classifier_dropout", 0},
+                                           {"umt5", "dropout_rate", 0.1},
+                                           {"wav2vec2", "activation_dropout", 0.1},
+                                           {"wav2vec2", "attention_dropout", 0.1},
+                                           {"wav2vec2", "final_dropout", 0.1},
+                                           {"wav2vec2", "hidden_dropout", 0.1},
+                                           {"wav2vec2", "layerdrop", 0.1},
+                                           {"wav2vec2", "mask_time_prob", 0.05}};
+  for (const class_share& one : shares)
     if (one.model_type == type) from.assume(one.key, one.value);
   for (const char* like_bert : {"bert",
                                 "camembert",

@@ -68,6 +68,7 @@ inline void read_gpt_bigcode(config_reader& from, transformer& model) {
   read_gpt2(from, model);
   model.hidden_act = activation_function::gelu_tanh;
   if (from.flag("multi_query", true)) model.num_key_value_heads = 1;
+  from.ignore("num_key_value_heads");  // the same once more
 }
 
 inline void read_bloom(config_reader& from, transformer& model) {
@@ -105,6 +106,7 @@ inline void read_mpt(config_reader& from, transformer& model) {
 }
 
 inline void read_opt(config_reader& from, transformer& model) {
+  from.leaves_out_layers("layerdrop");
   read_heads(from, model);
   make_classic(model);
   model.hidden_act = activation_function::relu;

@@ -192,8 +192,7 @@ inline void read_bart(config_reader& from, transformer& model, std::int64_t firs
   model.final_norm = false;
   model.tied_embeddings = true;
   from.only("tie_word_embeddings", true);  // else each stack has its own
-  for (const char* key : {"encoder_layerdrop", "decoder_layerdrop"})
-    if (from.largest({key}) != 0) from.wrong(key, "0 for this reader");
+  for (const char* key : {"encoder_layerdrop", "decoder_layerdrop"}) from.leaves_out_layers(key);
   for (const char* key : {"scale_embedding",
                           "forced_eos_token_id",
                           "forced_bos_token_id",
@@ -268,8 +267,8 @@ inline constexpr type_reader encoder_readers[] = {
      }},
     {"m2m_100",
      [](config_reader& from, transformer& model) {
-       model.hidden_act = activation_function::relu;
        read_bart(from, model, 2);
+       model.hidden_act = activation_function::relu;
        model.sinusoid_rows = model.position_rows;
        model.position_rows = 0;
        norm_first(model);

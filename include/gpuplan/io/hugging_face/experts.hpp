@@ -111,6 +111,7 @@ inline void read_language(config_reader& from,
                           transformer& model,
                           void (*read)(config_reader& from, transformer& model)) {
   config_reader inner = from.inside("text_config");
+  take_class_defaults(inner, from.text("model_type") + "_text");
   read(inner, model);
   const std::string applied = inner.text("hidden_act");
   if (!applied.empty() && applied != "silu") inner.wrong("hidden_act", "silu for this reader");
@@ -175,8 +176,10 @@ inline constexpr type_reader expert_readers[] = {
        read_llama(from, model);
        read_biases(from, model);
        model.qk_norm = qk_norm_scope::head;
+       model.max_window_layers = from.integer("max_window_layers", 62);
        read_window(from, model);
-       from.ignore("max_window_layers");
+       if (model.max_window_layers >= model.num_hidden_layers) model.sliding_window = 0;
+       if (model.sliding_window == 0) model.max_window_layers = 0;
        read_routed_experts(from, model);
        model.moe.router_bias = true;  // as DeepSeek-V3's
      }},

@@ -97,6 +97,7 @@ inline std::size_t read_stages(config_reader& from,
                                const char* key,
                                std::int64_t (&into)[image_stages::most],
                                std::size_t wanted = 0) {
+  if (!from.requires_key(key)) return 0;
   const std::vector<json> numbers = from.list(key);
   bool are_whole = !numbers.empty() && numbers.size() <= image_stages::most;
   for (const json& one : numbers) are_whole = are_whole && one.is_number_unsigned();

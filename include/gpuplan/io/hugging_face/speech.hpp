@@ -16,6 +16,7 @@ namespace gpuplan::io::detail::hugging_face {
 inline void read_convolutions(config_reader& from,
                               const char* key,
                               std::int64_t (&into)[audio_input::most]) {
+  if (!from.requires_key(key)) return;
   const std::vector<json> all = from.list(key);
   if (all.empty() || all.size() > audio_input::most)
     return from.refuse(key, std::string(key) + " must have one to eight numbers for this reader");
@@ -44,8 +45,9 @@ inline void read_wav2vec2(config_reader& from, transformer& model) {
   audio.normalizes_all = from.text("feat_extract_norm") == "layer";
   audio.num_conv_pos_embeddings = from.integer("num_conv_pos_embeddings", 128);
   audio.num_conv_pos_embedding_groups = from.integer("num_conv_pos_embedding_groups", 16);
-  for (const char* key : {"mask_time_prob", "mask_feature_prob", "layerdrop", "feat_proj_dropout"})
-    if (from.largest({key}) != 0) from.wrong(key, "0 for this reader");
+  from.leaves_out_layers("layerdrop");
+  for (const char* key : {"mask_time_prob", "mask_feature_prob", "feat_proj_dropout"})
+    from.only_zero(key, from.text("model_type"));
   from.only("add_adapter", false);
   from.only("use_weighted_layer_sum", false);
   from.only("conv_pos_batch_norm", false);
