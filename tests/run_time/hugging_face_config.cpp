@@ -531,6 +531,8 @@ TEST_CASE("what the reader cannot read is an error with key and value") {
       {"{}", {"model_type"}},
       {R"({"model_type":7})", {"model_type", "7"}},
       {R"({"model_type":"mamba9"})", {"mamba9", "the nearest is"}},
+      {R"({"model_type":"dinov3_convnext"})",
+       {"dinov3_convnext is made of convolutions", "it knows dinov3_vit"}},
       {changed("model_type", R"("gemma33")"), {"gemma33", "gemma3"}},
       {changed("hidden_size", ""), {"no hidden_size"}},
       {changed("hidden_size", "null"), {"no hidden_size"}},

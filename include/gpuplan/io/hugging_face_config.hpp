@@ -41,6 +41,14 @@ struct hugging_face_config {
 
 namespace detail::hugging_face {
 
+// Encoders of images that have no attention.
+[[nodiscard]] inline bool is_of_convolutions(std::string_view model_type) {
+  for (const char* type :
+       {"convnext", "convnextv2", "dinov3_convnext", "efficientnet", "regnet", "resnet"})
+    if (model_type == type) return true;
+  return false;
+}
+
 // Older files have numbers that Python writes and JSON has not, of keys that change no shape: 0 as
 // long as they are, so that a complaint finds its column.
 [[nodiscard]] inline std::string with_finite_numbers(std::string_view text) {
@@ -183,6 +191,11 @@ namespace detail::hugging_face {
   if (gpuplan::detail::failed(from.why())) return refuse(from.why(), from.reason());
   const auto* const found = reader_of(read.model_type);
   const auto* const of_parts = composite_reader_of(read.model_type);
+  if (is_of_convolutions(read.model_type))
+    return refuse(failure(errc::unknown_model_type).about(read.model_type.c_str()),
+                  "model_type: " + shortened(read.model_type) +
+                      " is made of convolutions, and this reader knows transformers alone; of "
+                      "encoders of images it knows dinov3_vit, dinov2, swin, vit and others");
   if (found == nullptr && of_parts == nullptr) {
     gpuplan::detail::nearest_name nearest(read.model_type,
                                           gpuplan::detail::plain_name(read.model_type));

@@ -1,6 +1,7 @@
 #pragma once
 
-// Encoders of images, and pairs of them with encoders of text: ViT, DINOv2, Swin, CLIP, SigLIP.
+// Encoders of images, and pairs of them with encoders of text: ViT, DINOv2, DINOv3, Swin, CLIP,
+// SigLIP.
 
 #include <gpuplan/catalog/models/classic.hpp>
 #include <gpuplan/model.hpp>
@@ -109,6 +110,55 @@ inline constexpr transformer dinov2_base_imagenet1k_1_layer =
     dinov2("dinov2-base-imagenet1k-1-layer", 12, 768, 12);
 inline constexpr transformer dinov2_large_imagenet1k_1_layer =
     dinov2("dinov2-large-imagenet1k-1-layer", 24, 1024, 16);
+
+/// DINOv3 (arXiv 2508.10104, table of its models) as transformers' DINOv3ViTModel has it, without a
+/// head: heads of 64, rotary positions, four registers, and no bias of keys.
+[[nodiscard]] constexpr transformer dinov3(const char* name,
+                                           std::int64_t layers,
+                                           std::int64_t width,
+                                           std::int64_t inner) {
+  return classic({
+      .name = name,
+      .kind = model_kind::vision,
+      .num_hidden_layers = layers,
+      .hidden_size = width,
+      .intermediate_size = inner,
+      .num_attention_heads = width / 64,
+      .key_bias = false,
+      .layer_scale = true,
+      .image = {.image_size = 224, .patch_size = 16, .register_tokens = 4, .mask_token = true},
+      .head = head_kind::none,
+  });
+}
+/// Its sizes whose MLPs have a gate.
+[[nodiscard]] constexpr transformer gated_dinov3(const char* name,
+                                                 std::int64_t layers,
+                                                 std::int64_t width,
+                                                 std::int64_t inner) {
+  transformer model = dinov3(name, layers, width, inner);
+  model.gated_mlp = true;
+  model.hidden_act = activation_function::silu;
+  return model;
+}
+
+inline constexpr transformer dinov3_vits16_pretrain_lvd1689m =
+    dinov3("dinov3-vits16-pretrain-lvd1689m", 12, 384, 1536);
+inline constexpr transformer dinov3_vits16plus_pretrain_lvd1689m =
+    gated_dinov3("dinov3-vits16plus-pretrain-lvd1689m", 12, 384, 1536);
+inline constexpr transformer dinov3_vitb16_pretrain_lvd1689m =
+    dinov3("dinov3-vitb16-pretrain-lvd1689m", 12, 768, 3072);
+inline constexpr transformer dinov3_vitl16_pretrain_lvd1689m =
+    dinov3("dinov3-vitl16-pretrain-lvd1689m", 24, 1024, 4096);
+inline constexpr transformer dinov3_vith16plus_pretrain_lvd1689m =
+    gated_dinov3("dinov3-vith16plus-pretrain-lvd1689m", 32, 1280, 5120);
+// Heads of 128, and no biases of queries and values either.
+inline constexpr transformer dinov3_vit7b16_pretrain_lvd1689m = [] {
+  transformer model = gated_dinov3("dinov3-vit7b16-pretrain-lvd1689m", 40, 4096, 8192);
+  model.num_attention_heads = 32;
+  model.attention_bias = false;
+  model.key_bias = true;  // as that of queries: none
+  return model;
+}();
 
 /// Swin Transformer (arXiv 2103.14030) with 1000 classes: windows of 7 points, heads of 32.
 [[nodiscard]] constexpr transformer swin(const char* name,
