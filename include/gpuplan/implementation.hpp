@@ -96,9 +96,10 @@ struct layer_class {
   bool joins_towers = false;        // of these, the first two see one image; their patches are
                                     // joined, and stand behind the first token of the third's text
   bool shards_parts = false;        // of these, a layer of a part is a unit that ranks share
-  bool adapts_connectors = false;   // adapters are beside all linear layers between these, too
-  bool has_robots = false;          // weights for each kind in an action head, and frozen parts in
-                                    // the format that autocast computes in
+  std::int64_t scalar_parameters = 0;  // numbers without a dimension, which fully_shard refuses
+  bool adapts_connectors = false;      // adapters are beside all linear layers between these, too
+  bool has_robots = false;  // weights for each kind in an action head, and frozen parts in
+                            // the format that autocast computes in
 
   bool has_known_floor = false;           // of what its layers keep, with as many keys as queries
   std::int64_t layer_period = 1;          // a layer is like the one so many before it, and adds

@@ -306,7 +306,11 @@ constexpr failure flaw_of_parts(const training_setup& setup) {
   // Those whose time is known too
   if (engine.gathers_weights && !shares(engine))
     return with_engines(
-        without_code({{fact::sharding, engine.name}, layers}),
+        engine.shards_parts && classes.scalar_parameters != 0
+            ? without_code({{fact::sharding, engine.name},
+                            layers,
+                            {fact::scalar_parameters, classes.scalar_parameters}})
+            : without_code({{fact::sharding, engine.name}, layers}),
         [&](const engine_class& taken) { return shares(taken) && taken.counts_work; });
   int parts = 0;
   while (parts < composite_model::most_parts && classes.parts[parts] != nullptr) ++parts;

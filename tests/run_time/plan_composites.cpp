@@ -230,7 +230,7 @@ TEST_CASE("what nobody replays of several transformers is refused by name") {
            {{"--pipeline-parallel", "2"}, "pipeline_parallel 2"},
            {{"--context-parallel", "2"}, "context_parallel 2"},
            {{"--zero", "3"}, "zero_stage 3"},
-           {{"--sharding", "fsdp2"}, "sharding fsdp2 is not taken beside layers clip"},
+           {{"--sharding", "fsdp2"}, "sharding fsdp2 is not taken beside layers clip, scalar_parameters 1; ddp is"},
            {{"--stragglers", "1.5"}, "--stragglers: MODEL clip-vit-base-patch32 is made of"},
            {{"--expert-parallel", "2"},
             "--expert-parallel 2: clip-vit-base-patch32 has no experts"},

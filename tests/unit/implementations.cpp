@@ -120,6 +120,8 @@ TEST_CASE(
   const auto& clip = catalog::clip_vit_base_patch32;
   STATIC_CHECK(shared_by(fsdp2, clip, 1, 77, catalog::hugging_face_clip_pairs).why().at_fault() ==
                fact::sharding);
+  STATIC_CHECK(shared_by(fsdp2, clip, 1, 77, catalog::hugging_face_clip_pairs)
+                   .why()[fact::scalar_parameters] == 1);
 }
 
 namespace {

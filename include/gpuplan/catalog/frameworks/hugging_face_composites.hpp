@@ -189,7 +189,6 @@ inline constexpr layer_class qwen_vl = [] {
 inline constexpr layer_class pi0 = [] {
   layer_class changed = llava;
   changed.name = &code_names::pi0;
-  changed.shards_parts = false;
   changed.adapts_connectors = false;
   changed.parts[2] = &decoder;
   changed.recomputes_layers = false;

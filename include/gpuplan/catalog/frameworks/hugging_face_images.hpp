@@ -109,6 +109,7 @@ inline constexpr layer_class clip{.name = &code_names::clip,
                                   .trains_adapters = false,
                                   .runs_composites = true,
                                   .parts = {&vit, &clip_texts},
+                                  .scalar_parameters = 1,
                                   .repeats_layers = false,
                                   .counts_work = true};
 /// Hugging Face's Swin.
