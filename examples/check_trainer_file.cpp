@@ -23,6 +23,8 @@ micro_batch_size: 2
 gradient_accumulation_steps: 8
 bf16: true
 gradient_checkpointing: true
+gradient_checkpointing_kwargs:
+  use_reentrant: false
 colour: blue
 )";
 

@@ -42,6 +42,8 @@ warmup_ratio: 0.1
 bf16: auto
 tf32: false
 gradient_checkpointing: true
+gradient_checkpointing_kwargs:
+  use_reentrant: false
 flash_attention: true
 weight_decay: 0.0
 dp_shard_size: 4
@@ -106,6 +108,7 @@ TEST_CASE("faults in a file of axolotl are said") {
   CHECK(says_of("rl: dpo", kind::doubtful, "rl"));
   CHECK(says_of("optimizer: came_pytorch", kind::doubtful, "optimizer"));
   CHECK(says_of("gradient_checkpointing: offload", kind::doubtful, "gradient_checkpointing"));
+  CHECK(says_of("gradient_checkpointing: true", kind::doubtful, "gradient_checkpointing"));
   CHECK(says_of("micro_batch_size: two", kind::contradicts, "micro_batch_size"));
   CHECK(read_axolotl_text("sequence_lenght: 10\nfsdp_config: {odd: 1}").not_understood ==
         std::vector<std::string>{"sequence_lenght", "fsdp_config.odd"});
@@ -281,6 +284,7 @@ TEST_CASE("what axolotl would train otherwise is refused") {
       optimizer{.library = optimizer_library::bitsandbytes, .states = number_format::int8};
   CHECK(refuses("optimizer: axolotl has no tensor parallelism with"));
   config.tensor_parallel = 1;
+  CHECK(refuses("optimizer: axolotl has no FSDP 2 with bitsandbytes' AdamW in 8 bits"));
   config.context_parallel = 2;
   config.attention = attention_kernel::eager;
   CHECK(refuses("attention eager: axolotl has no context parallelism"));

@@ -29,6 +29,9 @@ for folder, expected in each_case("axolotl"):
         "tensor_parallel": read.tensor_parallel_size,
         "context_parallel": read.context_parallel_size,
     }
+    # Where nothing is said, axolotl has the checkpoint that re-enters.
+    if read.gradient_checkpointing:
+        assert read.gradient_checkpointing_kwargs == {"use_reentrant": False}, folder
     if read.adapter:
         found["adapters"] = {
             "rank": read.lora_r,

@@ -201,6 +201,13 @@ inline void read_recomputation(settings_reader& from, training_config& to) {
                    "moves inputs of layers to the host; the estimate keeps them on the device");
   } else if (const auto is = from.flag("gradient_checkpointing")) {
     to.recompute = *is ? recompute_mode::full : recompute_mode::none;
+    // Which of torch's two checkpoints: it has the older where nothing is said.
+    if (*is && from.find("gradient_checkpointing_kwargs") == nullptr &&
+        from.find("unfrozen_parameters") == nullptr && from.find("rl") == nullptr)
+      from.remark_on(kind::doubtful,
+                     "gradient_checkpointing",
+                     "is reentrant without gradient_checkpointing_kwargs: {use_reentrant: false}; "
+                     "the estimate has checkpoints that are not");
   }
 }
 
@@ -441,13 +448,16 @@ inline std::string refusal_of(const training_config& config) {
            ": axolotl has it with a plug-in, of which gpuplan writes nothing; 1 is taken";
   if (is_above_1(config.context_parallel) && says(config.attention, attention_kernel::eager))
     return "attention eager: axolotl has no context parallelism with it; another is taken";
-  if (is_above_1(config.tensor_parallel) && config.optimizer &&
-      config.optimizer->kind == optimizer_kind::adamw &&
-      config.optimizer->library == optimizer_library::bitsandbytes &&
-      config.optimizer->states == number_format::int8)
+  const bool is_of_8_bits = config.optimizer && config.optimizer->kind == optimizer_kind::adamw &&
+                            config.optimizer->library == optimizer_library::bitsandbytes &&
+                            config.optimizer->states == number_format::int8;
+  if (is_above_1(config.tensor_parallel) && is_of_8_bits)
     return "optimizer: axolotl has no tensor parallelism with bitsandbytes' AdamW in 8 bits; "
            "torch's "
            "or torchao's is taken";
+  if (engine == "fsdp2" && is_of_8_bits && !config.optimizer->pages_states)
+    return "optimizer: axolotl has no FSDP 2 with bitsandbytes' AdamW in 8 bits; torch's or "
+           "torchao's is taken";
   if (engine == "fsdp2") return hugging_face::flaw_of_fsdp(config);
   if (config.zero_stage && *config.zero_stage > 0)
     return "zero_stage " + std::to_string(*config.zero_stage) + ": engine fsdp2 is taken for it";
@@ -584,7 +594,9 @@ inline void write_schedule(settings_writer& to, const training_config& config) {
       to.put("dp_replicate_size", replicas / shards);
     }
   } else if (config.recompute && *config.recompute != recompute_mode::selective) {
-    to.put("gradient_checkpointing", *to.take(&training_config::recompute) == recompute_mode::full);
+    const bool is_full = *to.take(&training_config::recompute) == recompute_mode::full;
+    to.put("gradient_checkpointing", is_full);
+    if (is_full) to.put("gradient_checkpointing_kwargs.use_reentrant", false);
   }
   // What packing makes of a micro-batch
   if (says(config.packing, true) &&
