@@ -185,10 +185,12 @@ inline constexpr layer_class qwen_vl = [] {
   return changed;
 }();
 /// Hugging Face's pi0: PaliGemma and a Gemma for actions, which reads its keys and values. It keeps
-/// them, so layers are not computed again.
+/// them, so layers are not computed again. Nor are they shared: at ZeRO-3 PyTorch stops, since
+/// those keys pass by the hooks that gather the last layer for its backward.
 inline constexpr layer_class pi0 = [] {
   layer_class changed = llava;
   changed.name = &code_names::pi0;
+  changed.shards_parts = false;
   changed.adapts_connectors = false;
   changed.parts[2] = &decoder;
   changed.recomputes_layers = false;
