@@ -106,6 +106,15 @@ TEST_CASE("steps of small models of random shapes, to the byte") {
     CHECK(count_exact(all, what) == 98);
 }
 
+TEST_CASE("steps of classes with adapters, shared by fully_shard or both, to the byte") {
+  const auto all = compare_file(data("sharded_families.csv"));
+  for (const quantity what : {quantity::parameters,
+                              quantity::trainable_parameters,
+                              quantity::peak_requested,
+                              quantity::peak_allocated})
+    CHECK(count_exact(all, what) == 61);
+}
+
 TEST_CASE("what steps ask of a device, to the last kernel and byte") {
   const auto all = compare_file(data("launched_steps.csv"));
   for (const quantity_text& of : quantities)
