@@ -166,7 +166,7 @@ std::string instead(const plan_request& request, plan_limit limit, const trainin
   const std::string batch = std::to_string(plan.batch.effective_batch()) + " samples a step";
   switch (limit) {
     case plan_limit::memory:
-      return rounded_up(in(plan.required, 1_GiB), 1) + " GiB for each " +
+      return "GPUs with " + rounded_up(in(plan.required, 1_GiB), 1) + " GiB and the rates of " +
              cluster_of(request, plan).gpu.id;
     case plan_limit::finish_in:
       return rounded_up(in(run_of(request, plan).time, 24_h)) + " days";

@@ -281,6 +281,28 @@ precision_recipe recipe_of(const arguments& given, const training_setup& setup) 
   return is_held ? bf16_under_autocast : *recipe_named("bf16", &engine);
 }
 
+// By its name, where it has one; else by its parts.
+std::string in_words(const precision_recipe& recipe) {
+  if (recipe == bf16_megatron) return "bf16 with fp32 masters and gradients";
+  if (const std::string name = said(precisions, recipe); !name.empty()) return name;
+  precision_recipe rest = recipe;
+  rest.reduced = precision_recipe{}.reduced;
+  if (quantises_linears(recipe)) {
+    rest.fp8_linears = rest.fp4_linears = rest.quantised_weights = false;
+    rest.reads_casts_both_ways = false;
+    rest.scaling = precision_recipe{}.scaling;
+    std::string name = recipe.fp4_linears ? "fp4" : "fp8";
+    for (const engine_precision& one : engine_precisions)
+      if (one.is_fp4 == recipe.fp4_linears && one.scaling == recipe.scaling) name = one.name;
+    return name + " in linear layers, else " + in_words(rest);
+  }
+  if (!(rest == recipe)) return in_words(rest);
+  const std::string weights = text(recipe.weights);
+  return weights + " weights" +
+         (recipe.compute == recipe.weights ? ""
+                                           : std::string(", products in ") + text(recipe.compute));
+}
+
 void choose_precision(const arguments& given, training_setup& to) {
   if (given.precision.empty()) {
     to.precision = recipe_of(given, to);
@@ -865,8 +887,7 @@ std::string method_in_words(const training_setup& setup) {
   if (layout.pipeline_parallel > 1) add(in_words(layout.split));
   add_degree("context-parallel ", layout.context_parallel);
   add_degree("expert-parallel ", layout.expert_parallel);
-  const precision_recipe bf16 = setup.precision;
-  add(bf16 == bf16_megatron ? "bf16 with fp32 masters and gradients" : said(precisions, bf16));
+  add(in_words(setup.precision));
   add(in_words(setup.optimizer));
   // Adapters of several models are those of the first.
   const trainable& trains =
