@@ -262,8 +262,16 @@ TEST_CASE("help reads like a manual") {
   CHECK(has(planned({"gpt2", "--batch", "8", "--norm", "batch"}).err, "--norm: batch not in {rms"));
   CHECK(has(planned({"gpt2", "--batch", "8", "--hidden-size", "-1"}).err, "--hidden-size: -1"));
   // What is in the way is the engine, not the framework.
-  const std::string refused =
-      planned({"gpt2", "--batch", "8", "--lora", "8", "--sharding", "fsdp2"}).err;
+  const std::string refused = planned({"gpt2",
+                                       "--batch",
+                                       "8",
+                                       "--lora",
+                                       "8",
+                                       "--sharding",
+                                       "fsdp2",
+                                       "--precision",
+                                       "bf16-autocast"})
+                                  .err;
   CHECK(has(refused, "beside sharding fsdp2; false is; of --sharding these do: ddp"));
   CHECK_FALSE(has(refused, "of --framework"));
 }

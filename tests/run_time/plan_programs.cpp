@@ -431,7 +431,7 @@ TEST_CASE("what is trained is said: by which code, and how long its sequences ar
 TEST_CASE("a schedule of a pipeline that is asked for is planned") {
   for (const auto& [schedule, framework, chunks, layout] :
        {std::tuple{"dualpipe", "megatron-dual-pipe", "1", "p4 DualPipe"},
-        std::tuple{"zero-bubble-v", "megatron-zero-bubble", "2", "p4 zero-bubble V"}}) {
+        std::tuple{"zero-bubble-v", "megatron-zero-bubble", "2", "p4 v2 zero-bubble V"}}) {
     const json rows = json_answer(planned,
                                   {"llama-3-8b",
                                    "--framework",
