@@ -96,46 +96,36 @@ constexpr failure flaw_of_combination(const training_setup& setup) {
 
 constexpr failure flaw_of_parts(const training_setup& setup);
 
-}  // namespace detail
-
-/// The setup itself where its model and layout are valid, the framework has code for such models
-/// and for what is done with them, lengths are from 1 to 2^32 (of a vision model they are not
-/// read), counts of layers to 2^16, and dropout is a probability. Errors: those of the model and of
-/// the layout; `no_such_code`, `does_not_divide` and `not_a_multiple` with the field, what it
-/// stands beside and what would be taken; `out_of_bounds`.
-[[nodiscard]] constexpr result<training_setup> validate(const training_setup& setup) {
-  if (const auto valid = validate(setup.model); !valid) return valid.why();
-  if (const failure why = detail::flaw_of_engine(setup.framework.engine); detail::failed(why))
-    return why;
+// Of a setup whose model is valid by itself.
+constexpr failure flaw_around_model(const training_setup& setup) {
+  if (const failure why = flaw_of_engine(setup.framework.engine); failed(why)) return why;
   // Before the layout's own: it says which stages this framework has, not which there are.
-  if (const failure why = detail::flaw_of_zero_stage(setup); detail::failed(why)) return why;
+  if (const failure why = flaw_of_zero_stage(setup); failed(why)) return why;
   if (const auto valid = validate(setup.parallelism); !valid) return valid.why();
-  if (const failure why =
-          detail::flaw_of_implementation(setup.model, setup.framework.implementation);
-      detail::failed(why))
+  if (const failure why = flaw_of_implementation(setup.model, setup.framework.implementation);
+      failed(why))
     return why;
   // Its gradient would leave the layer that is computed again.
   if (setup.recompute == recompute_mode::full &&
       setup.framework.implementation.checkpoints_reenter &&
       setup.model.relative_attention_buckets != 0)
-    return detail::without_code(
-        {{fact::recompute, setup.recompute},
-         {fact::checkpoints_reenter, true},
-         {fact::relative_attention_buckets, setup.model.relative_attention_buckets},
-         {fact::takes, recompute_mode::none}});
+    return without_code({{fact::recompute, setup.recompute},
+                         {fact::checkpoints_reenter, true},
+                         {fact::relative_attention_buckets, setup.model.relative_attention_buckets},
+                         {fact::takes, recompute_mode::none}});
   if (setup.recompute == recompute_mode::full && setup.framework.layers().has_gradients_beside)
-    if (const failure why = detail::flaw_if_any(
+    if (const failure why = flaw_if_any(
             {{fact::checkpoints_reenter, setup.framework.implementation.checkpoints_reenter}},
             {fact::layers, setup.framework.layers().name});
-        detail::failed(why))
+        failed(why))
       return why;
   if (setup.framework.layers().runs_composites && setup.composite == nullptr)
-    return detail::without_code({{fact::composite, false},
-                                 {fact::layers, setup.framework.layers().name},
-                                 {fact::takes, true}});
+    return without_code({{fact::composite, false},
+                         {fact::layers, setup.framework.layers().name},
+                         {fact::takes, true}});
   if (setup.composite != nullptr)
-    if (const failure why = detail::flaw_of_parts(setup); detail::failed(why)) return why;
-  if (const failure why = detail::flaw_of_lengths(setup); detail::failed(why)) return why;
+    if (const failure why = flaw_of_parts(setup); failed(why)) return why;
+  if (const failure why = flaw_of_lengths(setup); failed(why)) return why;
   // An encoder without a head trains on the texts of a sample beside each other.
   const named_fact texts{fact::encodings, setup.encodings};
   const bool compares_texts =
@@ -147,8 +137,21 @@ constexpr failure flaw_of_parts(const training_setup& setup);
                    named_fact{fact::at_most, most_texts_beside});
   const named_fact layers{fact::layers, setup.framework.layers().name};
   if (texts.value != 1 && !compares_texts)
-    return detail::without_code({texts, layers, {fact::head, setup.model.head}, {fact::takes, 1}});
-  if (const failure why = detail::flaw_of_combination(setup); detail::failed(why)) return why;
+    return without_code({texts, layers, {fact::head, setup.model.head}, {fact::takes, 1}});
+  if (const failure why = flaw_of_combination(setup); failed(why)) return why;
+  return {};
+}
+
+}  // namespace detail
+
+/// The setup itself where its model and layout are valid, the framework has code for such models
+/// and for what is done with them, lengths are from 1 to 2^32 (of a vision model they are not
+/// read), counts of layers to 2^16, and dropout is a probability. Errors: those of the model and of
+/// the layout; `no_such_code`, `does_not_divide` and `not_a_multiple` with the field, what it
+/// stands beside and what would be taken; `out_of_bounds`.
+[[nodiscard]] constexpr result<training_setup> validate(const training_setup& setup) {
+  if (const auto valid = validate(setup.model); !valid) return valid.why();
+  if (const failure why = detail::flaw_around_model(setup); detail::failed(why)) return why;
   return setup;
 }
 

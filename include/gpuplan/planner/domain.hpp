@@ -286,6 +286,8 @@ class family_layouts {
   constexpr void find(const plan_domain& domain, const plan_family& family) {
     count_ = pipeline_count_ = 0;
     training_setup setup = domain.setup_of(family);
+    const auto model = validate(setup.model);  // one for all layouts
+    flaw_of_model_ = model ? failure() : model.why();
     const parallelism& as_set = domain.setup_at(family.setup).parallelism;
     const plan_space& space = domain.request().space;
     const std::int64_t layers = setup.model.layers();
@@ -359,9 +361,9 @@ class family_layouts {
         const stage_layout layout{.pipeline = here.stages, .chunks = v, .zero = z};
         set_stages(setup.parallelism, layout);
         // Every stage is one of the layout.
-        const auto valid = validate(setup);
-        if (!valid && !failed(flaw_)) flaw_ = valid.why();
-        if (!valid) continue;
+        const failure why = failed(flaw_of_model_) ? flaw_of_model_ : flaw_around_model(setup);
+        if (failed(why) && !failed(flaw_)) flaw_ = why;
+        if (failed(why)) continue;
         if (count_ == most_layouts || pipeline_count_ == most_pipelines) return false;
         layouts_[count_++] = layout;
         accepts_some_ = true;
@@ -386,6 +388,7 @@ class family_layouts {
   pipeline_layouts pipelines_[most_pipelines]{};
   int pipeline_count_ = 0;
   failure flaw_{};
+  failure flaw_of_model_{};    // of the family that is looked at
   bool accepts_some_ = false;  // of all families
   bool has_too_many_ = false;
 };
