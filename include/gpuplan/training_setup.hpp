@@ -71,6 +71,12 @@ constexpr failure flaw_of_lengths(const training_setup& setup) {
         flaw_of_dropout(fact::classifier_dropout,
                         setup.classifier_dropout ? *setup.classifier_dropout : 0)})
     if (failed(why)) return why;
+  // Of a thousand times as many rows nobody trains, and integers hold them.
+  if (!(setup.expert_capacity > 0 && setup.expert_capacity <= 1000))
+    return failure(errc::out_of_bounds,
+                   {{fact::expert_capacity, setup.expert_capacity},
+                    {fact::at_least, 0},
+                    {fact::at_most, 1000}});
   return {};
 }
 

@@ -6,6 +6,7 @@
 #include <gpuplan/memory/step_peaks.hpp>
 #include <gpuplan/replay.hpp>
 
+#include <cmath>
 #include <cstdint>
 
 #include "check.hpp"
@@ -211,6 +212,31 @@ TEST_CASE("what Megatron-Core's code does not have is refused") {
       divided(with_experts(engine(2, 4), experts), {.expert_parallel = 2});
   CHECK(validate(on_two, batch_plan{.micro_batch = 1, .data_parallel = 2}));
   CHECK_FALSE(validate(on_two, batch_plan{.micro_batch = 1, .data_parallel = 3}));
+}
+
+TEST_CASE("experts hold as many rows as their capacity says") {
+  const auto peak = [](std::int64_t chosen, double capacity) {
+    training_setup setup = divided(
+        with_experts(
+            engine(2, 4),
+            {.num_experts = 8, .num_experts_per_tok = chosen, .moe_intermediate_size = 2048}),
+        {.expert_parallel = 2});
+    setup.expert_capacity = capacity;
+    REQUIRE(validate(setup));
+    const auto requested = replay(setup, {1, 2, 1})->peak.requested;
+    return static_cast<double>(requested);
+  };
+  // Rows are those of twice as many experts of each token, and the router's are not.
+  CHECK(peak(2, 2) > 1.01 * peak(2, 1));
+  CHECK(std::abs(peak(2, 2) / peak(4, 1) - 1) < 0.01);
+  // What does not divide is rounded up.
+  CHECK(peak(2, 1.0000001) > peak(2, 1));
+  CHECK(peak(2, 0.5) < peak(2, 1));
+  training_setup dense = engine(2, 4);
+  dense.expert_capacity = 2;
+  CHECK(validate(dense).why().code == errc::no_such_code);
+  dense.expert_capacity = 0;
+  CHECK(validate(dense).why().code == errc::out_of_bounds);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <gpuplan/time/stack_range.hpp>
 #include <gpuplan/time/step_rates.hpp>
 
+#include <cmath>
 #include <cstdint>
 #include <utility>
 
@@ -194,6 +195,30 @@ roofline_time on_one_node(const transformer& model, const parallelism& layout = 
                      .efficiency = catalog::hopper};
   REQUIRE(static_cast<bool>(validate(made)));
   return made;
+}
+
+TEST_CASE("twice as many rows of each expert take as long as twice as many experts of each token") {
+  const auto step = [](std::int64_t experts, double capacity) {
+    training_setup setup{.model = catalog::deepseek_v3,
+                         .sequence_length = 1024,
+                         .precision = bf16_megatron,
+                         .framework = catalog::megatron_transformer_engine};
+    setup.model.num_hidden_layers = 5;
+    setup.model.moe.num_experts_per_tok = experts;
+    setup.parallelism.expert_parallel = 8;
+    setup.expert_capacity = capacity;
+    const roofline_time time{.setup = setup, .on = {.gpu = catalog::h200_sxm, .gpus_per_node = 8}};
+    const batch_plan plan{.data_parallel = 8};
+    REQUIRE(validate(time, plan));
+    return time.breakdown(plan);
+  };
+  const step_breakdown more = step(4, 2);
+  const step_breakdown other = step(8, 1);
+  const auto near = [](duration one, duration other) { return std::abs(one / other - 1) < 1e-12; };
+  CHECK(near(more.total(), other.total()));
+  CHECK(near(more.expert_communication, other.expert_communication));
+  CHECK(step(4, 1).expert_communication < more.expert_communication);
+  CHECK(step(4, 1).forward < more.forward);
 }
 
 }  // namespace

@@ -390,6 +390,15 @@ void add_model_options(CLI::App& app, arguments& to) {
       ->transform(guides::byte_count(0, std::int64_t{1} << 50))
       ->group(group)
       ->type_name("SIZE");
+  app.add_option(
+         "--expert-capacity",
+         to.setup.expert_capacity,
+         "Rows of each expert over an equal share of the tokens, as Megatron-Core's "
+         "moe_expert_capacity_factor pads them, or the busiest rank's where experts are not "
+         "balanced (default: 1)")
+      ->transform(guides::finite_number(0.001, 1000))
+      ->group(group)
+      ->type_name("N");
   app.add_option_function<double>(
          "--dropout",
          [&to](double is) { to.dropout = is; },

@@ -552,7 +552,7 @@ struct transformer_memory_of {
     const recomputed_modules& parts = setup.modules;
     const bool is_selective = recompute == recompute_mode::selective;
     const double ways = of(setup.parallelism.tensor_parallel);
-    const double rows = tokens / ways * of(moe.num_experts_per_tok);
+    const double rows = tokens / ways * of(moe.num_experts_per_tok) * setup.expert_capacity;
     const std::int64_t outside =
         moe.moe_latent_size != 0 ? moe.moe_latent_size : setup.model.hidden_size;
     const double taken = setup.model.gated_mlp ? 2 : 1;

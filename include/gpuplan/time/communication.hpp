@@ -49,13 +49,13 @@ class layout_communication {
                           count(layout_.context_parallel);
     return tokens * count(setup_.model.hidden_size) * element_bytes();
   }
-  // What a rank sends of it to the experts: each token to as many as it uses.
+  // What a rank sends of it to the experts: each token to as many as it uses, and what it pads.
   constexpr double routed_bytes(bool in_decoder) const {
     const expert_mixture& moe = setup_.model.moe;
     const double narrowed =
         moe.moe_latent_size == 0 ? 1 : count(moe.moe_latent_size) / count(setup_.model.hidden_size);
     return stream_bytes(in_decoder) / count(layout_.tensor_parallel) *
-           count(moe.num_experts_per_tok) * narrowed;
+           count(moe.num_experts_per_tok) * setup_.expert_capacity * narrowed;
   }
   // Of a weight that is gathered: frozen ones may be in four bits, with a scale for each block.
   constexpr double gathered_bytes() const {

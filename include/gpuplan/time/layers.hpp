@@ -572,7 +572,8 @@ class cost_visitor {
   }
   constexpr double routed_tokens() const {
     const bool whole = setup_.parallelism.expert_parallel > 1;
-    return (whole ? own_ / ways_ : own_) * static_cast<double>(model_.moe.num_experts_per_tok);
+    return (whole ? own_ / ways_ : own_) * static_cast<double>(model_.moe.num_experts_per_tok) *
+           setup_.expert_capacity;
   }
   constexpr double tokens_of(token_set set) const {
     switch (set) {

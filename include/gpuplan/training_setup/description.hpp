@@ -63,6 +63,10 @@ struct training_setup {
   recomputed_modules modules{};  // selective: which
   offloaded_activations offloads{};
   captured_parts graphs{};
+  // Rows of each expert over an equal share of the tokens, which inputs are padded to:
+  // Megatron-Core's moe_expert_capacity_factor. Where experts are not balanced it stands for the
+  // busiest rank's.
+  double expert_capacity = 1;
   // full: layers between two inputs that are kept, Megatron's recompute_method uniform with
   // recompute_num_layers,
   std::int64_t recompute_span = 1;

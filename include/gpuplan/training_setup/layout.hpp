@@ -376,6 +376,11 @@ constexpr failure flaw_of_experts(const training_setup& setup) {
   const parallelism& layout = setup.parallelism;
   const expert_mixture& moe = setup.model.moe;
   const named_fact experts{fact::num_experts, moe.num_experts};
+  const named_fact capacity{fact::expert_capacity, setup.expert_capacity};
+  if (setup.expert_capacity != 1 &&
+      (moe.num_experts == 0 || !setup.framework.layers().has_every_part))
+    return without_code(
+        {capacity, experts, {fact::layers, setup.framework.layers().name}, {fact::takes, 1}});
   if (moe.num_experts == 0) return {};
   // Tensor-parallel ranks have experts of their own (expert_tensor_parallel_size 1), and tokens: a
   // part of the sequence each.

@@ -2,7 +2,7 @@
 
 // Megatron-Core's mixture of experts: a router, tokens exchanged among the ranks that share the
 // experts, grouped products by Transformer Engine, and shared experts. Each expert takes its
-// capacity, an equal share of the tokens, as with a capacity factor of 1 and inputs padded to it.
+// capacity, `expert_capacity` times an equal share of the tokens, which inputs are padded to.
 // Private.
 
 #include <gpuplan/replay/codes/megatron/mlp.hpp>
@@ -109,11 +109,20 @@ class megatron_experts : public megatron_mlp {
     return made;
   }
 
+  // Rows of an expert, of one rank's tokens.
+  [[nodiscard]] constexpr std::int64_t capacity_for(std::int64_t tokens) const {
+    if (setup.expert_capacity == 1) return gpuplan::detail::ceil_div(tokens * chosen_, experts_);
+    const double rows = static_cast<double>(tokens * chosen_) / static_cast<double>(experts_) *
+                        setup.expert_capacity;
+    const auto whole = static_cast<std::int64_t>(rows);
+    return whole + (static_cast<double>(whole) < rows ? 1 : 0);
+  }
+
   constexpr value mixture(const tensor& x, const expert_modules& by) {
     const std::int64_t tokens = x.size[0] * x.size[1];
     const bool is_latent = by.narrow.weight != none;
     const std::int64_t width = is_latent ? model.moe.moe_latent_size : x.size[2];
-    const std::int64_t capacity = gpuplan::detail::ceil_div(tokens * chosen_, experts_);
+    const std::int64_t capacity = capacity_for(tokens);
     const std::int64_t rows = experts_ * capacity;  // sent, and as many received
     const std::int64_t local = experts_ / ranks_;
     value shared;
