@@ -125,6 +125,7 @@ inline training_config random_megatron_config(random_numbers& random) {
   if (!split.is_even()) is.split = split;
   is.shape = random_megatron_shape(random, *is.tensor_parallel, layers);
   if (is.shape->moe.num_experts != 0 && coin()) is.expert_parallel = power_of_two(random, 3);
+  if (is.shape->moe.num_experts != 0 && coin()) is.expert_capacity = coin() ? 1.5 : 2.0;
   is.sequence_parallel = *is.tensor_parallel > 1 && (is.expert_parallel || coin());
   is.sequence_length = 512 * (1 + random.below(64));
   is.zero_stage = static_cast<int>(random.below(2));

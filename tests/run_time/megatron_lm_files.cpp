@@ -476,4 +476,21 @@ TEST_CASE("mutated scripts of Megatron-LM's are read without a fault") {
   CHECK(read > 1250);
 }
 
+TEST_CASE("rows of experts are a capacity factor's where inputs are padded to it") {
+  const auto of = [](const std::string& flags) {
+    return read_megatron_lm(
+        "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --num-experts 8 " + flags);
+  };
+  const read_config padded =
+      of("--moe-expert-capacity-factor 1.25 --moe-pad-expert-input-to-capacity");
+  REQUIRE(padded.config.expert_capacity);
+  CHECK(*padded.config.expert_capacity == 1.25);
+  const read_config alone = of("--moe-expert-capacity-factor 1.25");
+  CHECK_FALSE(alone.config.expert_capacity);
+  bool is_doubted = false;
+  for (const remark& one : alone.remarks)
+    is_doubted = is_doubted || one.key == "--moe-expert-capacity-factor";
+  CHECK(is_doubted);
+}
+
 }  // namespace

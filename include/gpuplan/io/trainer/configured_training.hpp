@@ -192,6 +192,7 @@ inline void set_step(const training_config& config, training_setup& to) {
   if (config.recompute_period) to.recompute_period = *config.recompute_period;
   if (config.modules) to.modules = *config.modules;
   if (config.saves_costly_results) to.saves_costly_results = *config.saves_costly_results;
+  if (config.expert_capacity) to.expert_capacity = *config.expert_capacity;
   if (config.attention) to.attention = *config.attention;
   if (config.dropout) set_dropouts({.hidden = *config.dropout}, to);
   if (config.padding_free) to.padding_free = *config.padding_free;

@@ -104,6 +104,10 @@ inline constexpr megatron_key megatron_wsd_steps{"--lr-wsd-decay-iters",
 inline constexpr megatron_key megatron_wsd_style{"--lr-wsd-decay-style",
                                                  "scheduler.lr_wsd_decay_style"};
 inline constexpr megatron_key megatron_attention{"--attention-backend", "model.attention_backend"};
+inline constexpr megatron_key megatron_expert_capacity{"--moe-expert-capacity-factor",
+                                                       "model.moe_expert_capacity_factor"};
+inline constexpr megatron_key megatron_padded_experts{"--moe-pad-expert-input-to-capacity",
+                                                      "model.moe_pad_expert_input_to_capacity"};
 inline constexpr megatron_key megatron_fused_loss{"--cross-entropy-loss-fusion",
                                                   "model.cross_entropy_loss_fusion"};
 inline constexpr megatron_key megatron_code_of_loss{"--cross-entropy-fusion-impl",
@@ -170,7 +174,6 @@ inline constexpr megatron_key megatron_doubts[] = {
     {"--fp32-residual-connection", "model.fp32_residual_connection"},
     {"--first-last-layers-bf16", "model.first_last_layers_bf16"},
     {"--defer-embedding-wgrad-compute", "model.defer_embedding_wgrad_compute"},
-    {"--moe-expert-capacity-factor", "model.moe_expert_capacity_factor"},
     {"--moe-paged-stash", "model.moe_paged_stash"},
     {"--overlap-moe-expert-parallel-comm", "model.overlap_moe_expert_parallel_comm"},
     {"--moe-shared-expert-overlap", "model.moe_shared_expert_overlap"},
@@ -181,7 +184,6 @@ inline constexpr megatron_key megatron_doubts[] = {
     {"--moe-z-loss-coeff", "model.moe_z_loss_coeff"},
     {"--moe-input-jitter-eps", "model.moe_input_jitter_eps"},
     {"--moe-enable-deepep", "model.moe_enable_deepep"},
-    {"--moe-pad-expert-input-to-capacity", "model.moe_pad_expert_input_to_capacity"},
     {"--moe-apply-probs-on-input", "model.moe_apply_probs_on_input"},
     {"--moe-expert-rank-capacity-factor", "model.moe_expert_rank_capacity_factor"},
     {"--moe-ncclep-static-shape", "model.moe_ncclep_static_shape"},

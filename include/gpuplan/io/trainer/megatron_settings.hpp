@@ -46,6 +46,7 @@ class megatron_reader {
     read_recomputation();
     read_optimizer();
     read_split();
+    read_capacity();
     for (const megatron_key& key : megatron_doubts) {
       const value* const is = from_.find(name(key), true);
       if (is == nullptr || (is->flag() != nullptr && !*is->flag()) ||
@@ -291,6 +292,21 @@ class megatron_reader {
                 by.empty() ? "is native where nothing is said; the estimate has te"
                            : "is " + printable(by) + "; the estimate has te");
   }
+  // Rows of experts are the factor's where inputs are padded to it; else those that choose them, up
+  // to it.
+  void read_capacity() {
+    const auto factor = from_.number(name(megatron_expert_capacity));
+    const auto pads = from_.flag(name(megatron_padded_experts));
+    if (factor && is_true(pads)) {
+      config_.expert_capacity = factor;
+    } else if (factor || is_true(pads)) {
+      remark_on(remark::kind::doubtful,
+                name(factor ? megatron_expert_capacity : megatron_padded_experts),
+                std::string("changes memory or time without ") +
+                    name(factor ? megatron_padded_experts : megatron_expert_capacity) +
+                    "; the estimate has an equal share for each expert");
+    }
+  }
   void read_optimizer() {
     if (const auto kind = word(megatron_optimizer, megatron_optimizers))
       config_.optimizer = gpuplan::optimizer{.kind = *kind, .loop = optimizer_loop::fused};
@@ -499,6 +515,10 @@ template <class Meaning, std::size_t Size>
   if (config.attention)
     if (const char* const word = word_of(*config.attention, megatron_kernels))
       put(megatron_attention, word);
+  if (config.expert_capacity) {
+    put(megatron_expert_capacity, *config.expert_capacity);
+    put(megatron_padded_experts, true);
+  }
   if (config.fuses_loss) put(megatron_fused_loss, *config.fuses_loss);
   if (config.fuses_loss && *config.fuses_loss) put(megatron_code_of_loss, "te");
   // Its own is a tenth.
@@ -521,6 +541,7 @@ template <class Meaning, std::size_t Size>
                                  "split",
                                  "context_parallel",
                                  "expert_parallel",
+                                 "expert_capacity",
                                  "sequence_parallel",
                                  "zero_stage",
                                  "optimizer_on_host",

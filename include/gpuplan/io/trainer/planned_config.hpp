@@ -101,6 +101,7 @@ struct planned_run_words {
   if (setup.recompute == recompute_mode::selective && setup.modules != recomputed_modules{})
     made.modules = setup.modules;
   if (setup.attention != attention_kernel::automatic) made.attention = setup.attention;
+  if (setup.expert_capacity != 1) made.expert_capacity = setup.expert_capacity;
   if (setup.framework.implementation.transformer_engine)
     made.fuses_loss = setup.framework.implementation.fuses_loss;
   if (setup.framework.implementation.liger_kernels) made.liger_kernels = true;

@@ -101,6 +101,7 @@ struct training_config {
   known<pipeline_split> split{};  // of the pipeline, as `parallelism` has it
   known<std::int64_t> context_parallel{};
   known<std::int64_t> expert_parallel{};
+  known<double> expert_capacity{};  // as `training_setup` has it
   known<bool> sequence_parallel{};
   known<int> zero_stage{};
   known<bool> optimizer_on_host{};
