@@ -71,11 +71,11 @@ constexpr failure flaw_of_lengths(const training_setup& setup) {
         flaw_of_dropout(fact::classifier_dropout,
                         setup.classifier_dropout ? *setup.classifier_dropout : 0)})
     if (failed(why)) return why;
-  // Of a thousand times as many rows nobody trains, and integers hold them.
-  if (!(setup.expert_capacity > 0 && setup.expert_capacity <= 1000))
+  // So many that integers hold the rows.
+  if (!(setup.expert_capacity >= 0.001 && setup.expert_capacity <= 1000))
     return failure(errc::out_of_bounds,
                    {{fact::expert_capacity, setup.expert_capacity},
-                    {fact::at_least, 0},
+                    {fact::at_least, 0.001},
                     {fact::at_most, 1000}});
   return {};
 }
@@ -152,7 +152,8 @@ constexpr failure flaw_around_model(const training_setup& setup) {
 
 /// The setup itself where its model and layout are valid, the framework has code for such models
 /// and for what is done with them, lengths are from 1 to 2^32 (of a vision model they are not
-/// read), counts of layers to 2^16, and dropout is a probability. Errors: those of the model and of
+/// read), counts of layers to 2^16, dropout is a probability, and experts' capacity is from 0.001
+/// to 1000. Errors: those of the model and of
 /// the layout; `no_such_code`, `does_not_divide` and `not_a_multiple` with the field, what it
 /// stands beside and what would be taken; `out_of_bounds`.
 [[nodiscard]] constexpr result<training_setup> validate(const training_setup& setup) {

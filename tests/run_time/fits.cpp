@@ -173,6 +173,16 @@ TEST_CASE("what is in the way is named") {
   CHECK(full["memory_at_largest_GiB"].is_null());
 }
 
+TEST_CASE("preferences of adapters are compared with the model without them") {
+  const json rows =
+      answer({"llama-3.1-8b", "--objective", "dpo", "--gpu", "h100_sxm5_80gb", "--gpus", "1"});
+  for (const char* method : {"LoRA 16", "QLoRA 16"}) {
+    const json& row = row_of(rows, method, "full");
+    CAPTURE(row.dump());
+    CHECK(row["fits"] == "yes");
+  }
+}
+
 TEST_CASE("the text is a table for each GPU, in lines of a terminal") {
   const outcome o = ran({"llama-3.1-8b"});
   CHECK(o.status == 0);

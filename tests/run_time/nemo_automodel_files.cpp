@@ -165,6 +165,7 @@ TEST_CASE("what the estimate leaves out of a recipe of NeMo AutoModel it names")
   REQUIRE(read.remarks.size() == 2);
   CHECK(read.remarks[0].key == "distributed.strategy");
   CHECK(read.remarks[1].key == "distributed.enable_compile");
+  CHECK(read.config.engine == "fsdp2");
   REQUIRE(read.not_understood.size() == 1);
   CHECK(read.not_understood[0] == "speculative");
 }

@@ -469,3 +469,40 @@ TEST_CASE("weights beside adapters are divided where replicas alone do not hold 
                                  "1"});
   CHECK(rows[0]["layout"].get<std::string>().find("ZeRO-3") != std::string::npos);
 }
+
+TEST_CASE("the GPU that a batch is told to take instead holds it") {
+  const auto batch = [](const std::string& gpu) {
+    return output_of_command("batch", {"llama-3.2-3b", "--gpu", gpu, "--batch", "32"});
+  };
+  const std::string refused = batch("rtx_4090").err;
+  const std::string option = "--gpu ";
+  const std::size_t at = refused.rfind(option);
+  REQUIRE(at != std::string::npos);
+  const std::size_t begin = at + option.size();
+  CHECK(batch(refused.substr(begin, refused.find(' ', begin) - begin)).status == 0);
+}
+
+TEST_CASE("formats without a name are said by their parts, and fields in plain words") {
+  CHECK(has(output_of_command("time",
+                              {"llama-3.2-1b",
+                               "--precision",
+                               "mxfp8",
+                               "--framework",
+                               "megatron-te",
+                               "--gpu",
+                               "b200_sxm"})
+                .out,
+            "mxfp8 in linear layers, else bf16 with fp32 masters and gradients"));
+  CHECK(has(output_of_command("time",
+                              {"llama-3.2-1b",
+                               "--qlora",
+                               "16",
+                               "--zero",
+                               "3",
+                               "--gpus",
+                               "8",
+                               "--gpu",
+                               "h100_sxm5_80gb"})
+                .err,
+            "a base in four bits: --qlora, load_in_4bit"));
+}

@@ -118,6 +118,8 @@ def hostile_files(folder):
         "itself.yaml": b"compute_environment: LOCAL_MACHINE\ndeepspeed_config: &all\n  zero_stage: *all\n",
         "long_list.json": b"[" + b"1," * (size // 2 - 2) + b"1]",
         "many_names.json": b"{" + b",".join(b'"k%d":[]' % at for at in range(250_000)) + b"}",
+        "many_names_of_a_trainer.json": b'{"per_device_train_batch_size": 1, "learning_rate": 1, '
+        + b",".join(b'"k%d":1' % at for at in range(250_000)) + b"}",
         "many_names.yaml": b"".join(b"k%d: 1\n" % at for at in range(100_000)),
         "many_tables.toml": b"".join(b"[model.t%d]\n" % at for at in range(200_000)),
         "trials.jsonl": b'{"micro_batch":1,"step_ms":2}\n' * (size // 30 - 10),

@@ -48,8 +48,8 @@ inline constexpr device_efficiency ampere{.name = "Ampere",
 /// Products are determined to 0.03, in fp8 to 0.1; of attention, whose kernels are PyTorch's, only
 /// both passes together: a kernel that was timed alone reaches 0.43 and 0.35 at long sequences
 /// (`kernel_shares`), by which these steps are 12 % too fast, most where ranks share a sequence.
-/// Products with odd dimensions were timed on an H100 (PyTorch 2.11): 124
-/// TFLOP/s of a head of 50257 classes, 243 of one of 30522, where aligned ones reach 613.
+/// Products with odd dimensions were timed on an H100 (PyTorch 2.11): 124 TFLOP/s of a head of
+/// 50257 classes, 243 of one of 30522, where aligned ones reach 613.
 inline constexpr device_efficiency hopper{.name = "Hopper",
                                           .products = 0.62,
                                           .products_fp32 = 0.82,
@@ -104,9 +104,10 @@ inline constexpr device_efficiency workstation{.name = "Workstation",
                                                .memory = 0.88,
                                                .kernel_floor = 3_us,
                                                .source = "published kernels"};
-/// Turing, of which no step was timed: products of large shapes reach 0.65 of a T4's peak under its
-/// 70 W, 42 TFLOP/s in the best of public measurements; steps reach seven eighths of such figures
-/// on Volta and Ampere. Fused attention and memory are taken to be as on cards of Ampere.
+/// Turing, of which no step was timed: 42 TFLOP/s, 0.65 of its peak, are the best of public
+/// measurements of products on a T4. With this share on a card of 260 W a T4 has 37 by its 70 W, as
+/// steps have less than products alone on other generations. Fused attention is taken to be as on
+/// workstation cards.
 inline constexpr device_efficiency turing{.name = "Turing",
                                           .products = 0.65,
                                           .odd_matmuls = 0.5,

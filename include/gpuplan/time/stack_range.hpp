@@ -56,7 +56,6 @@ class stack_ends {
  public:
   constexpr stack_ends(const roofline_time& model, const batch_plan& plan, const stack_range& stack)
       : model_(model), plan_(plan), stack_(stack) {
-    const bool has_own = is_timed(model.setup.framework);
     const software_costs& own = model.setup.framework.costs;
     fast_ = slow_ = own;
     fast_.matmul_rate *= stack.matmul_rate.high();
@@ -69,7 +68,7 @@ class stack_ends {
     slow_.host_per_step = stack.host.high() * own.host_per_step;
     fast_.contention *= stack.contention.low();
     slow_.contention *= stack.contention.high();
-    if (has_own) return;
+    if (is_timed(model.setup.framework)) return;
     slow_.element_rate = smaller_of(slow_.element_rate, stack.untimed.element_rate);
     const auto longer = [](duration one, duration other) { return one < other ? other : one; };
     slow_.host_per_operator = longer(slow_.host_per_operator, stack.untimed.host_per_operator);

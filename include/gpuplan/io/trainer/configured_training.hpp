@@ -223,8 +223,8 @@ inline void set_step(const training_config& config, training_setup& to) {
 /// Has FSDP share as Accelerate does, under which transformers and the trainers on it run:
 /// gradients are reduced in the format of products, which its policy names, unless files name
 /// another, and in micro-batches before the last not at all, unless files say so
-/// (`sync_each_batch`). Parameters that files do
-/// not want as they were (`use_orig_params`) are so beside adapters alone.
+/// (`sync_each_batch`). Parameters that files do not want as they were (`use_orig_params`) are so
+/// beside adapters alone.
 inline void share_as_accelerate(const training_config& config, training_setup& setup) {
   engine& by = setup.framework.engine;
   if (!by.is->gathers_weights) return;

@@ -2,7 +2,6 @@
 
 // NeMo AutoModel's YAML recipes, which fine-tune and train transformers' classes.
 
-#include <gpuplan/detail/integer.hpp>
 #include <gpuplan/io/trainer/config_members.hpp>
 #include <gpuplan/io/trainer/hugging_face_arguments.hpp>
 #include <gpuplan/io/trainer/hugging_face_words.hpp>
@@ -71,10 +70,7 @@ inline constexpr word<gpuplan::optimizer> optimizer_words[] = {
 inline void read_layout(settings_reader& from, training_config& to) {
   const auto engine =
       hugging_face::read_word<const char*>(from, "distributed.strategy", engine_words);
-  if (!from.has("distributed.strategy"))
-    to.engine = "fsdp2";
-  else if (engine)
-    to.engine = *engine;
+  to.engine = engine ? *engine : "fsdp2";  // its default
   const value* const replicas = from.find("distributed.dp_size");
   const bool is_left_open =
       replicas == nullptr || (replicas->text() != nullptr && *replicas->text() == "none");

@@ -14,6 +14,7 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -168,21 +169,19 @@ class settings_reader {
   }
   // What was asked of a value that is there.
   struct asked {
-    const value* of = nullptr;
     bool is_asked = false;
     bool with_all_below = false;
     bool asks_below = false;
   };
-  asked& mark(const value& of) {
-    for (asked& each : asked_)
-      if (each.of == &of) return each;
-    return asked_.emplace_back(asked{&of});
-  }
+  asked& mark(const value& of) { return asked_[&of]; }
   void name_the_others(const value& in, const std::string& path) {
     if (in.members() == nullptr) return;
+    // Of several of a name the last is asked for.
+    std::unordered_map<std::string_view, const value*> last;
+    for (const auto& [name, member] : *in.members()) last[name] = &member;
     for (const auto& [name, member] : *in.members()) {
-      // Of several of a name the last is asked for.
-      const asked& is = mark(*in.find(name));
+      const auto found = asked_.find(last[name]);
+      const asked is = found == asked_.end() ? asked() : found->second;
       if (is.is_asked && (is.with_all_below || !is.asks_below)) continue;
       const std::string here = path.empty() ? name : path + "." + name;
       if (is.asks_below && member.members() != nullptr)
@@ -194,7 +193,7 @@ class settings_reader {
 
   const value& settings_;
   read_config& to_;
-  std::vector<asked> asked_{};
+  std::unordered_map<const value*, asked> asked_{};
 };
 
 }  // namespace gpuplan::io::detail
