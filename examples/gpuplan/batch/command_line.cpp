@@ -136,6 +136,9 @@ class answer {
       if (one.name == fact::accumulation) plan.accumulation = one.value;
       if (one.name == fact::data_parallel) plan.data_parallel = one.value;
     }
+    // One sample at a time needs least, and as many of them as the batch has.
+    if (asked_.batch && plan.data_parallel > 0)
+      plan.accumulation = std::max(plan.accumulation, asked_.batch->low() / plan.data_parallel);
     return plan;
   }
 

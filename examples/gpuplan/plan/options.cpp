@@ -168,7 +168,7 @@ choices choices_of(const arguments& given,
       const auto trains = validate(alone.trains, alone.model);
       if (!valid || !trains)
         why = setup.framework.name + std::string(": ") +
-              failure_text(valid ? trains.why() : valid.why()).c_str();
+              setups::sentence_of(valid ? trains.why() : valid.why());
     }
     throw bad_request("--precision " + name + ": " + why + what_takes(given, setup, name));
   }

@@ -181,7 +181,7 @@ void check(const result<T>& valid, const training_setup& setup) {
                            at_fault == fact::context_parallel ||
                            at_fault == fact::expert_parallel || at_fault == fact::virtual_pipeline;
   throw bad_request((is_of_code ? setup.framework.name + std::string(": ") : std::string()) +
-                        failure_text(valid.why()).c_str() +
+                        sentence_of(valid.why()) +
                         (is_of_code && is_of_ranks ? who_divides(setup) : std::string()),
                     valid.why());
 }
@@ -217,7 +217,7 @@ void choose_framework(const arguments& given, const named_model& model, training
   else if (to.objective == training_objective::preference && to.trains.what == training::adapters)
     to.reference = reference_model::without_adapters;
   if (const auto can = catalog::runs(to.framework, to); !can)
-    throw bad_request(to.framework.name + std::string(": ") + failure_text(can.why()).c_str() +
+    throw bad_request(to.framework.name + std::string(": ") + sentence_of(can.why()) +
                           (to.composite != nullptr ? std::string() : "; " + who_runs(to)),
                       can.why());
 }
