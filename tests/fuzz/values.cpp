@@ -193,7 +193,7 @@ const std::vector<edge>& edges() {
                                                         std::numeric_limits<double>::quiet_NaN(),
                                                         std::numeric_limits<double>::infinity(),
                                                         "",
-                                                        std::string(5000, 'x'),
+                                                        std::string(1000, 'x'),
                                                         "auto",
                                                         value::list(),
                                                         value::object(),

@@ -492,7 +492,7 @@ TEST_CASE("formats without a name are said by their parts, and fields in plain w
                                "--gpu",
                                "b200_sxm"})
                 .out,
-            "mxfp8 in linear layers, else bf16 with fp32 masters and gradients"));
+            "linear layers, else bf16 with fp32 masters and gradients"));
   CHECK(has(output_of_command("time",
                               {"llama-3.2-1b",
                                "--qlora",
