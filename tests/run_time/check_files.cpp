@@ -100,6 +100,21 @@ TEST_CASE("what does not fit, contradicts itself, or is not understood is said")
   CHECK(has(o.out, "zero_optimization.foo"));
 }
 
+TEST_CASE("what fits on a GPU that has no kernels of it does not run there") {
+  const temporary_file file(
+      "attn_implementation: flash_attention_2\nfp16: true\nper_device_train_batch_size: 1\n",
+      "trl.yaml");
+  const std::vector<std::string> asked = {
+      file.name(), "--model", "llama-3.2-1b", "--gpu", "v100_sxm2_32gb", "--must-fit"};
+  const outcome o = checked(asked);
+  CHECK(o.status == 1);
+  CHECK(has(o.out, "does it run"));
+  CHECK(has(o.err, "attention flash is not taken beside compute_capability 70; at least 80 is"));
+  std::vector<std::string> later = asked;
+  later[4] = "a100_sxm4_80gb";
+  CHECK_FALSE(has(checked(later).out, "does it run"));
+}
+
 TEST_CASE("FSDP accumulates as Accelerate does, and of FSDP 1 what is not known is FSDP 2's") {
   const std::string launched = "distributed_type: FSDP\nnum_processes: 8\nmixed_precision: bf16\n";
   const auto made_of = [&](const std::string& more) {

@@ -117,7 +117,9 @@ void ask_about_cluster(const cluster& given, door_log& log) {
 void ask_about_time(const described_time& given, door_log& log) {
   const auto& [model, plan, coverage, timed] = given;
   log("calibrate", calibrate(model, timed));
+  const auto runs = runs_on(model.on.gpu, model.setup);
   if (!log.takes(validate(model))) return;
+  log.holds("runs_on", static_cast<bool>(runs), "a device that does not run it has a time");
   if (!log.takes(validate(model, plan))) return;
   const duration step = model.step(plan);
   log("step", step);

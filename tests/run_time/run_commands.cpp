@@ -209,6 +209,30 @@ TEST_CASE("the batch is kept on other GPUs, and where memory is short") {
   CHECK(tried[3]["recompute"] == "full");
 }
 
+TEST_CASE("GPUs on which the batch does not fit stand beside those on which it does") {
+  const std::vector<std::string> asked = {"llama-3-8b",
+                                          "--gpu",
+                                          "h100-sxm",
+                                          "--gpus",
+                                          "8",
+                                          "--zero",
+                                          "3",
+                                          "--batch",
+                                          "512",
+                                          "--on-gpus"};
+  const auto on = [&](const char* gpus) {
+    std::vector<std::string> words = asked;
+    words.emplace_back(gpus);
+    return words;
+  };
+  const json rows = rows_of("batch", on("3,12"));
+  CHECK(rows[1]["fits"] == "no");
+  CHECK(rows[1]["note"] == "does not fit");
+  CHECK(rows[1]["batch"] == 513);
+  CHECK(rows[2]["fits"] == "yes");
+  CHECK(has(refusal_of("batch", on("3")), "each of these would do: "));
+}
+
 TEST_CASE("where nothing fits, what would do does") {
   const std::string why = refusal_of("batch", {"llama-3-8b", "--gpu", "4090", "--batch", "8"});
   CHECK(has(why, "each of these would do: "));

@@ -589,6 +589,21 @@ TEST_CASE("scales of blocks are Hopper's, and those of MXFP8 Blackwell's") {
   STATIC_CHECK(checked_on(scaling_kind::micro, catalog::b200_sxm));
 }
 
+TEST_CASE("FlashAttention-2 is Ampere's") {
+  constexpr auto on = [](const gpu_spec& gpu, attention_kernel attention) {
+    training_setup setup = replicated.setup;
+    setup.precision = fp16_mixed;
+    setup.attention = attention;
+    return runs_on(gpu, setup);
+  };
+  STATIC_CHECK(on(catalog::a100_sxm4_80gb, attention_kernel::flash));
+  STATIC_CHECK(on(catalog::v100_sxm2_32gb, attention_kernel::automatic));
+  CONSTEXPR auto refused = on(catalog::t4, attention_kernel::flash);
+  STATIC_CHECK(!refused);
+  STATIC_CHECK(std::string_view(failure_text(refused.why()).c_str()) ==
+               "attention flash is not taken beside compute_capability 75; at least 80 is");
+}
+
 // Code that nobody timed may have costs of its kind, among them products faster than a device's.
 constexpr roofline_time of_a_kind = [] {
   roofline_time model = untimed;

@@ -249,15 +249,24 @@ class answer {
         add(what, *kept);
         continue;
       }
-      const failure& why = kept.why();
-      if (why.code != errc::no_such_batch) refuse(why);
       const auto nearest = solve_nearest_batch({.effective_batch = plan.effective_batch(),
                                                 .data_parallel = gpus / in_replica(),
                                                 .gpu = budget()},
                                                stated_.memory);
-      if (!nearest) refuse(nearest.why());
-      add(what, *nearest);
-      rows_.back().note = "the nearest batch";
+      if (nearest) {
+        add(what, *nearest);
+        rows_.back().note = "the nearest batch";
+        continue;
+      }
+      // That it does not fit on some is an answer, beside those on which it does.
+      const std::int64_t replicas = gpus / in_replica();
+      if (nearest.why().code != errc::exceeds_gpu_memory || asked_.on_gpus.size() == 1)
+        refuse(nearest.why());
+      add(what,
+          {.micro_batch = 1,
+           .data_parallel = replicas,
+           .accumulation = detail::ceil_div(plan.effective_batch(), replicas)});
+      rows_.back().note = "does not fit";
     }
   }
 

@@ -67,7 +67,9 @@ cluster cluster_of(const request& asked,
 std::vector<std::string> problems_of(const answer& made) {
   std::vector<std::string> problems;
   const auto GiB = [](bytes size) { return io::decimal(in(size, 1_GiB), 1) + " GiB"; };
-  for (const auto& [on, says] : made.clusters)
+  for (const auto& [on, says] : made.clusters) {
+    if (!says.why_it_cannot_run.empty())
+      problems.push_back(on.gpu.id + std::string(" cannot run it: ") + says.why_it_cannot_run);
     if (!says.fits())
       problems.push_back("the plan needs more memory than the GPU has: micro-batch " +
                          std::to_string(made.training.plan.micro_batch) + " needs " +
@@ -76,6 +78,7 @@ std::vector<std::string> problems_of(const answer& made) {
                          (says.largest_micro_batch > 0
                               ? "; at most " + std::to_string(says.largest_micro_batch) + " fit"
                               : std::string("; not even 1 fits")));
+  }
   for (const io::remark& one : made.training.remarks)
     if (one.is == io::remark::kind::contradicts) problems.push_back(one.key + ": " + one.text);
   return problems;

@@ -50,6 +50,7 @@ io::table lines_of(const std::string& title, const answer& made, const judged_cl
        : says.is_uncountable ? "no: more than "
                              : "no: ") +
           GiB(says.memory.total()) + of);
+  if (!says.why_it_cannot_run.empty()) add("does it run", "no: " + says.why_it_cannot_run);
   const memory_breakdown_part& most = largest_part_of(says.memory);
   add("peak",
       std::string(text(says.memory.when)) + "; most of it " + most.name + ", " +
@@ -66,7 +67,7 @@ io::table lines_of(const std::string& title, const answer& made, const judged_cl
     add("throughput",
         io::decimal(in(says.rates.tokens, 1_tokens_per_s), 0) + " tokens/s, MFU " +
             io::decimal(100 * says.rates.mfu, 1) + " %");
-  } else {
+  } else if (says.why_it_cannot_run.empty()) {
     add("a step takes", "not known: " + says.why_no_time);
   }
   return table;
@@ -136,6 +137,7 @@ io::table flat(const answer& made) {
     const verdict& says = judged.says;
     gpu = judged.on.gpu.id;
     add("verdict", "fits", says.fits() ? "yes" : "no");
+    if (!says.why_it_cannot_run.empty()) add("verdict", "cannot_run", says.why_it_cannot_run);
     add("verdict", "required_GiB", io::cell(in(says.memory.total(), 1_GiB)));
     add("verdict", "usable_GiB", io::cell(in(says.usable, 1_GiB)));
     add("verdict", "peak", std::string(text(says.memory.when)));

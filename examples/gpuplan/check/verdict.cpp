@@ -18,6 +18,7 @@
 #include "plan/options.hpp"
 #include "plan/report.hpp"
 #include "runs/stated_step.hpp"
+#include "setups/numbers.hpp"
 #include "setups/options.hpp"
 
 namespace check_program {
@@ -30,7 +31,7 @@ void find_time(const io::configured_training& training, const cluster& on, verdi
     const replayed_time replayed = runs::time_by_replay(training.setup, on);
     const auto interval = replayed.interval(training.plan);
     if (!interval) {
-      to.why_no_time = failure_text(interval.why()).c_str();
+      to.why_no_time = setups::sentence_of(interval.why());
       return;
     }
     to.step = interval->median;
@@ -43,7 +44,7 @@ void find_time(const io::configured_training& training, const cluster& on, verdi
   const auto model = validate(time);
   const auto plan = validate(time, training.plan);
   if (!model || !plan) {
-    to.why_no_time = failure_text(model ? plan.why() : model.why()).c_str();
+    to.why_no_time = setups::sentence_of(model ? plan.why() : model.why());
     return;
   }
   to.step = time.step(training.plan);
@@ -145,6 +146,9 @@ verdict judge(const io::configured_training& training, const cluster& on, double
     made.largest_micro_batch = *largest;
   else
     made.remedies = runs::remedies_of(training.setup, training.plan, on.gpu, fragmentation);
+  if (const auto runs = runs_on(on.gpu, training.setup);
+      !runs && runs.why().code == errc::no_such_code)
+    made.why_it_cannot_run = setups::sentence_of(runs.why());
   find_time(training, on, made);
   // Other plans of several transformers are as many replays, which gpuplan plan makes.
   if (training.setup.composite == nullptr) find_better(training, on, fragmentation, made);

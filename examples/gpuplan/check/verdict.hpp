@@ -31,6 +31,7 @@ struct verdict {
   bool is_uncountable = false;           // `memory` is of a smaller micro-batch, and fits nothing
   gpuplan::bytes usable{};               // of the GPU, to PyTorch
   std::int64_t largest_micro_batch = 0;  // that fits; 0: none
+  std::string why_it_cannot_run{};       // the GPU has no kernels of it
   gpuplan::known<gpuplan::duration> step{};
   gpuplan::range<gpuplan::duration> step_by_stack{};  // where `step` is known
   gpuplan::step_rates rates{};                        // likewise

@@ -134,17 +134,13 @@ class search {
     }
   }
 
-  // Which multiplies in the setup's formats.
+  // Which has the setup's formats and kernels.
   void find_gpu() {
     const auto needed = needed_by(setup_);
-    const auto has_formats = [&](const gpu_spec& other) {
-      return peak(other, setup_.precision.compute) &&
-             peak(other, format_of_linears(setup_.precision));
-    };
     const gpu_spec* smallest = nullptr;
     for (const gpu_spec* other : catalog::gpus)
       if (needed && other->vendor == gpu_.vendor && usable_memory(*other) >= *needed &&
-          has_formats(*other) && usable_memory(*other) > usable_memory(gpu_) &&
+          runs_on(*other, setup_) && usable_memory(*other) > usable_memory(gpu_) &&
           (smallest == nullptr || usable_memory(*other) < usable_memory(*smallest)))
         smallest = other;
     if (smallest != nullptr)

@@ -151,7 +151,7 @@ constexpr failure flaw_of_cluster(const plan_request& request,
   if (compares_money && !on.price_per_gpu)
     return failure(errc::not_known).about(fact::price_per_gpu);
   const auto flaw_of = [&](const training_setup& setup) {
-    if (const failure why = flaw_of_ceilings(setup.precision, on); failed(why)) return why;
+    if (const failure why = flaw_of_ceilings(setup, on); failed(why)) return why;
     if (const failure why = flaw_of_software(setup.framework); failed(why)) return why;
     return flaw_of_rates({.setup = setup, .on = on, .efficiency = reached});
   };

@@ -21,6 +21,7 @@
 #include <gpuplan/training_setup.hpp>
 
 #include <cstdint>
+#include <utility>
 
 namespace gpuplan {
 
@@ -71,29 +72,40 @@ struct roofline_time {
   }
 };
 
+/// The device, where it has a peak in the number formats of `setup` and the kernels that it names:
+/// Transformer Engine multiplies with scales of blocks from compute capability 9.0 on and with
+/// those of MXFP8 from 10.0 on, and FlashAttention-2 is for 8.0 and later.
+[[nodiscard]] constexpr result<gpu_spec> runs_on(const gpu_spec& gpu, const training_setup& setup) {
+  const precision_recipe& precision = setup.precision;
+  const int least = !precision.fp8_linears                      ? 0
+                    : precision.scaling == scaling_kind::micro  ? 100
+                    : precision.scaling == scaling_kind::blocks ? 90
+                                                                : 0;
+  const int least_of_flash = setup.attention == attention_kernel::flash ? 80 : 0;
+  for (const auto& [what, needed] :
+       {std::pair{named_fact{fact::attention, setup.attention}, least_of_flash},
+        std::pair{named_fact{fact::scaling, precision.scaling}, least}})
+    if (gpu.compute_capability && *gpu.compute_capability < needed)
+      return failure(errc::no_such_code,
+                     what,
+                     named_fact{fact::compute_capability, *gpu.compute_capability},
+                     named_fact{fact::at_least, needed});
+  if (const auto rate = peak(gpu, precision.compute); !rate) return rate.why();
+  if (precision.fp8_linears)
+    if (const auto rate = peak(gpu, number_format::fp8); !rate) return rate.why();
+  if (precision.fp4_linears)
+    if (const auto rate = peak(gpu, number_format::fp4); !rate) return rate.why();
+  return gpu;
+}
+
 namespace detail {
 
 // Of FLOPs or bytes in a second: below it times would outgrow what doubles hold.
 inline constexpr double least_rate = 1;
 
-// What of a device and its links has to be known, and is not.
-constexpr failure flaw_of_ceilings(const precision_recipe& precision, const cluster& on) {
-  if (const auto rate = peak(on.gpu, precision.compute); !rate) return rate.why();
-  if (precision.fp8_linears)
-    if (const auto rate = peak(on.gpu, number_format::fp8); !rate) return rate.why();
-  if (precision.fp4_linears)
-    if (const auto rate = peak(on.gpu, number_format::fp4); !rate) return rate.why();
-  // Transformer Engine multiplies with scales of blocks from Hopper on, with those of MXFP8 from
-  // Blackwell on.
-  const int least = !precision.fp8_linears                      ? 0
-                    : precision.scaling == scaling_kind::micro  ? 100
-                    : precision.scaling == scaling_kind::blocks ? 90
-                                                                : 0;
-  if (on.gpu.compute_capability && *on.gpu.compute_capability < least)
-    return failure(errc::no_such_code,
-                   named_fact{fact::scaling, precision.scaling},
-                   named_fact{fact::compute_capability, *on.gpu.compute_capability},
-                   named_fact{fact::at_least, least});
+// What of a device and its links has to be known, and is not, or what the device has no kernels of.
+constexpr failure flaw_of_ceilings(const training_setup& setup, const cluster& on) {
+  if (const auto runs = runs_on(on.gpu, setup); !runs) return runs.why();
   const auto is_too_slow = [](bandwidth link) { return link.value() < least_rate; };
   if (total_gpus(on) == 1) return {};
   const auto inside = inside_node_ceiling(on);
@@ -238,8 +250,7 @@ constexpr failure flaw_of_rates(const roofline_time& model) {
         {{fact::objective, model.setup.objective}, {fact::takes, training_objective::next_token}});
   if (const failure why = detail::flaw_of_lengths(model.setup); detail::failed(why)) return why;
   if (const auto valid = validate(model.on); !valid) return valid.why();
-  if (const failure why = detail::flaw_of_ceilings(model.setup.precision, model.on);
-      detail::failed(why))
+  if (const failure why = detail::flaw_of_ceilings(model.setup, model.on); detail::failed(why))
     return why;
   if (const failure why = detail::flaw_of_software(model.setup.framework); detail::failed(why))
     return why;
