@@ -8,7 +8,7 @@
 using namespace gpuplan;
 
 // One step of each code: 2 sequences of 64 tokens, autocast to bf16, fused AdamW, and what PyTorch
-// 2.15 and transformers 5.23 asked for at once.
+// 2.15 and transformers 5.23, of GPT-J 5.24, asked for at once.
 
 namespace {
 
@@ -98,7 +98,7 @@ TEST_CASE("decoders of transformers") {
                                         }),
                                         catalog::hugging_face_gptj,
                                         attention_kernel::eager);
-  STATIC_CHECK(of_gptj == 69'429'396);
+  STATIC_CHECK(of_gptj == 69'494'932);
 }
 
 TEST_CASE("encoders of transformers") {

@@ -268,11 +268,10 @@ inline constexpr framework hugging_face_gpt_neox{
     .costs = eager_costs};
 
 /// GPTJForCausalLM, whose table of angles is as long as the sequences.
-inline constexpr framework hugging_face_gptj{.name = "transformers, GPTJForCausalLM",
-                                             .implementation = {.layers = &layer_classes::gptj,
-                                                                .has_sdpa = false,
-                                                                .decoder = {.most_rotated = 64}},
-                                             .costs = eager_costs};
+inline constexpr framework hugging_face_gptj{
+    .name = "transformers, GPTJForCausalLM",
+    .implementation = {.layers = &layer_classes::gptj, .decoder = {.most_rotated = 64}},
+    .costs = eager_costs};
 
 /// T5ForConditionalGeneration of T5's first version, which scales the decoder's output,
 inline constexpr framework hugging_face_t5{.name = "transformers, T5ForConditionalGeneration",

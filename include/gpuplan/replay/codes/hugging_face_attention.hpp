@@ -25,7 +25,6 @@ struct layer_modules {
   nn_module gate, up, gate_up, down;
   nn_module before_attention, behind_attention, before_mlp, behind_mlp;  // norms
   nn_module attention_scale, mlp_scale;                                  // vectors
-  tensor angles{};                                                       // of positions, a table
   nn_module query_down, key_value_down, key_value_up;                    // of latent attention
   int sinks = none;                                                      // a parameter
   int mixture = none;  // in place of the MLP, which of the model's
@@ -38,6 +37,7 @@ struct eager_attention_options {
   bool scores_in_fp32 = false;   // whatever the format of query and key
   bool caps_scores = false;      // cap * tanh(score / cap)
   bool casts_weights = true;     // back to the format of the values
+  bool keeps_scores = false;     // until the weights are cast
 };
 
 class hugging_face_attention : public hugging_face_masks {
@@ -147,14 +147,22 @@ class hugging_face_attention : public hugging_face_masks {
                                      const tensor& mask,
                                      const eager_attention_options& code,
                                      const tensor& bias = {}) {
-    const value q = cast(t, query, code.scores_in_fp32 ? element::fp32 : query.format);
-    const value k = cast(t, key, code.scores_in_fp32 ? element::fp32 : key.format);
-    value weights = scale(t, matmul(t, q, transpose(t, k, 2, 3)));
+    value weights;
+    {
+      const value q = cast(t, query, code.scores_in_fp32 ? element::fp32 : query.format);
+      const value k = cast(t, key, code.scores_in_fp32 ? element::fp32 : key.format);
+      weights = matmul(t, q, transpose(t, k, 2, 3));
+    }
+    weights = scale(t, weights);
     if (code.caps_scores) weights = capped(std::move(weights));
     if (bias.defined()) weights = add(t, weights, bias);
     if (mask.defined()) weights = add(t, weights, mask);
     if (code.softmax_in_fp32) {
       weights = cast(t, softmax_in_fp32(weights), query.format);
+    } else if (code.keeps_scores) {
+      value shares = softmax_under_autocast(t, weights);
+      shares = cast(t, shares, v.format);
+      weights = std::move(shares);
     } else {
       weights = softmax_under_autocast(t, weights);
       if (code.casts_weights) weights = cast(t, weights, v.format);

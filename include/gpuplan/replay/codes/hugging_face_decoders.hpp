@@ -247,23 +247,32 @@ class gpt_neox_code : public hugging_face_decoder {
   }
 };
 
-/// GPTJForCausalLM, whose layers each have a table of angles, and whose attention is always eager.
-class gptj_code : public rotary_lm_code {
+/// GPTJForCausalLM of transformers 5.24, whose layers read one table of angles.
+class gptj_code final : public rotary_lm_code {
  public:
   using rotary_lm_code::rotary_lm_code;
   constexpr ~gptj_code() override {}  // NOLINT(modernize-use-equals-default)
 
  protected:
   constexpr layer_modules build_layer(bool trains) override {
-    layer_modules made =
-        built(trains, {&its::before_attention, &its::key, &its::value, &its::query, &its::out});
-    made.angles = angles_of_layer();
-    build(made, trains, {&its::up, &its::down});
-    return made;
+    return built(trains,
+                 {&its::before_attention,
+                  &its::key,
+                  &its::value,
+                  &its::query,
+                  &its::out,
+                  &its::up,
+                  &its::down});
   }
+  // Made once more where weights are initialised.
   constexpr void build_behind_layers() override {
     causal_lm_code::build_behind_layers();
-    initialise_angles();
+    {
+      const auto charged = t.charge(purpose::buffers);
+      table_ = sinusoids();
+    }
+    static_cast<void>(sinusoids());
+    add_buffer(table_);
   }
 
   // GPTJModel
@@ -271,9 +280,18 @@ class gptj_code : public rotary_lm_code {
     const value embedded = embed_tokens(ids_, tokens_);
     const value positions = shifted_range(ids_->size[1]);
     const value mask = causal_mask(embedded->format);
+    value dropped = dropout(t, embedded, drops);
+    value rows;
+    {
+      const value read =
+          compute(t, table_, {1, ids_->size[1], rotary_width()}, table_->format, {"rotary table"});
+      rows = cast(t, read, dropped->format);
+    }
+    const value sines = slice(t, rows, 2, rotary_width() / 2);
+    const value cosines = slice(t, rows, 2, rotary_width() / 2);
+    rows.drop();
     const value hidden =
-        norm(run_layers(dropout(t, embedded, drops), {&*mask, &*positions}), norm_);
-    weights_.drop();
+        norm(run_layers(std::move(dropped), {&*mask, &*cosines, &*sines, &*positions}), norm_);
     return view(t, hidden, hidden->size);
   }
 
@@ -281,29 +299,26 @@ class gptj_code : public rotary_lm_code {
   constexpr value layer(int index, const tensor& x) override {
     const layer_modules& by = layers_[index];
     const value normed = norm(x, by.before_attention);
-    attended attention = attend_to(by, normed);
+    const attended attention = attend_to(by, normed);
     const value fed = mlp(by, normed, drops);
-    value sum = add(t, add(t, attention.output, fed), x);
-    if (!t.is_recomputing()) weights_ = std::move(attention.weights);
-    return sum;
+    return add(t, add(t, attention.output, fed), x);
   }
 
   // GPTJAttention
   constexpr attended attend_to(const layer_modules& by, const tensor& x) {
     projections of = project_behind_tokens(by, x);
-    const angles_read angles = angles_of(by.angles, x.size[1], of.k->format);
-    const head_parts parts = rotate_neighbours(of.k, of.q, angles);
-    of.k = transpose(t, of.k, 1, 2);
+    const head_parts parts = rotate_neighbours(of.k, of.q, beside[the_sines].format);
     of.q = transpose(t, of.q, 1, 2);
+    of.k = transpose(t, of.k, 1, 2);
     constexpr eager_attention_options code{
-        .softmax_in_fp32 = false, .makes_contiguous = false, .scores_in_fp32 = true};
-    attended made = eager_attention(of.q, of.k, of.v, beside[the_mask], code);
-    made.output = contiguous(t, made.output);
-    made = project_out(std::move(made), by.out);
+        .softmax_in_fp32 = false, .scores_in_fp32 = true, .keeps_scores = true};
+    attended made = project_out(attend(of.q, of.k, of.v, beside[the_mask], true, code), by.out);
     made.output = dropout(t, made.output, drops);
     return made;
   }
-  value weights_{};  // of the last layer that ran, as long as the model runs
+
+ private:
+  value table_{};
 };
 
 inline constexpr known_code codes_of_decoders[] = {

@@ -1,7 +1,7 @@
 #pragma once
 
-// Rotary positions of Hugging Face's transformers 5.23: tables of angles that all layers read, with
-// halves of a head rotated, or one for each layer, with neighbours rotated. Private.
+// Rotary positions of Hugging Face's transformers 5.24: tables of angles that all layers read, with
+// halves of a head rotated or with neighbours. Private.
 
 #include <gpuplan/replay/codes/hugging_face_parts.hpp>
 
@@ -14,9 +14,7 @@ namespace gpuplan::eager {
 class rotary_lm_code : public causal_lm_code {
  public:
   using causal_lm_code::causal_lm_code;
-  constexpr ~rotary_lm_code() override {
-    for (int at = 0; at < layers_.size(); ++at) t.release(layers_[at].angles.storage);
-  }
+  constexpr ~rotary_lm_code() override {}  // NOLINT(modernize-use-equals-default)
 
   std::int64_t position_rows = 1;  // of the batch, where each sequence has its own positions
 
@@ -232,7 +230,7 @@ class rotary_lm_code : public causal_lm_code {
     return of;
   }
 
-  // -- neighbours, by a table of the layer
+  // -- neighbours, by a table of sines and cosines
 
   // create_sinusoidal_positions
   constexpr value sinusoids() {
@@ -245,16 +243,6 @@ class rotary_lm_code : public causal_lm_code {
     const value cosines = t.make(half, element::fp32);
     return t.make({rows[0], rotary_width()}, element::fp32);
   }
-  constexpr tensor angles_of_layer() {
-    const auto charged = t.charge(purpose::buffers);
-    return sinusoids().take();
-  }
-  /// Each is made once more where weights are initialised, and cast before the layer's MLP.
-  constexpr void initialise_angles() {
-    for (std::int64_t at = 0; at < layers; ++at) static_cast<void>(sinusoids());
-    for (int at = 0; at < layers_.size(); ++at)
-      add_buffer(layers_[at].angles, layers_[at].up.weight);
-  }
   /// Heads of query and key behind the tokens.
   constexpr projections project_behind_tokens(const layer_modules& by, const tensor& x) {
     const sizes apart{x.size[0], x.size[1], model.num_attention_heads, model.query_dim()};
@@ -264,22 +252,9 @@ class rotary_lm_code : public causal_lm_code {
     made.v = heads_of(made.v);
     return made;
   }
-  /// Rows of a layer's table by position, and the variables that they are read through.
-  struct angles_read {
-    value repeated, places, rows;
-  };
-  constexpr angles_read angles_of(const tensor& table, std::int64_t tokens, element format) {
-    angles_read made;
-    made.repeated = compute(t, table, {1, table.size[0], rotary_width()}, table.format);
-    made.places = full(t, {1, tokens, rotary_width()}, element::int64);
-    made.rows =
-        compute(t, {&*made.repeated, &*made.places}, {1, tokens, rotary_width()}, table.format);
-    made.rows = cast(t, made.rows, format);
-    return made;
-  }
-  constexpr head_parts rotate_neighbours(value& q, value& k, const angles_read& angles) {
+  constexpr head_parts rotate_neighbours(value& q, value& k, element of_table) {
     return rotate_fronts(q, k, rotary_width(), [&](const tensor& front) {
-      return rotate_neighbours(front, angles.rows->format);
+      return rotate_neighbours(front, of_table);
     });
   }
   /// x * cos + rotate_every_two(x) * sin, of which each element stands for two neighbours.

@@ -272,8 +272,8 @@ class megatron_attention : public megatron_ends {
   }
   constexpr value product_of(const tensor& a, const tensor& b) {
     const int by = t.add_node(node_kind::bmm, {&a, &b});
-    if (b.needs_gradient()) t.keep(by, a);
     if (a.needs_gradient()) t.keep(by, b);
+    if (b.needs_gradient()) t.keep(by, a);
     t.note(by, {a.size[0], a.size[1], a.size[2], b.size[2]});
     value result = t.make({a.size[0], a.size[1], b.size[2]}, a.format);
     t.touch_workspace();

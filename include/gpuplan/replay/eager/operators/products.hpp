@@ -155,8 +155,8 @@ constexpr value matmul(tape& t, argument given_left, argument given_right) {
   const value a2 = reshape(t, a, {batch, m, k});
   const value b2 = reshape(t, b, {batch, k, n});
   const int by = t.add_node(node_kind::bmm, {&*a2, &*b2});
+  if (a2->needs_gradient()) t.keep(by, b2);  // which it lets go of first
   if (b2->needs_gradient()) t.keep(by, a2);
-  if (a2->needs_gradient()) t.keep(by, b2);
   t.note(by, {batch, m, k, n});
   value result = t.make({batch, m, n}, a->format, {"matrix product"});
   if (k != 1) t.touch_workspace();
@@ -176,12 +176,12 @@ constexpr void bmm_backward(const node_backward& b) {
   const std::int64_t n = b.by.argument[3];
   if (b.wants(1)) {
     b.out[1] = t.make({batch, k, n}, b.g.format);
-    t.count_backward({k, m, n, batch}, {&b.g, &b.kept(0), &*b.out[1]});
+    t.count_backward({k, m, n, batch}, {&b.g, &b.kept(b.needs(0) ? 1 : 0), &*b.out[1]});
     if (m != 1) t.touch_workspace();
   }
   if (b.wants(0)) {
     b.out[0] = t.make({batch, m, k}, b.g.format);
-    t.count_backward({m, n, k, batch}, {&b.g, &b.kept(b.needs(1) ? 1 : 0), &*b.out[0]});
+    t.count_backward({m, n, k, batch}, {&b.g, &b.kept(0), &*b.out[0]});
     if (n != 1) t.touch_workspace();
   }
 }
