@@ -167,6 +167,13 @@ class planner {
       }
     }
   }
+  // Of a group with so many layers recomputed.
+  constexpr double required(plan_candidate candidate,
+                            std::int64_t layers,
+                            std::int64_t accumulation) {
+    candidate.group.layers = layers;
+    return required(candidate, accumulation);
+  }
   constexpr double required(const plan_candidate& candidate, std::int64_t accumulation) {
     const training_setup setup = all_.setup_of(candidate.group);
     const batch_plan plan = batch_of(candidate, accumulation);
@@ -233,14 +240,79 @@ class planner {
 
   constexpr void examine(const plan_candidate& candidate) {
     if (is_known_too_large(candidate)) return;  // since it was found
-    if (request_.goal == plan_goal::least_memory) return examine_memory(candidate);
+    const bool chooses_layers = candidate.group.layers != 0;
+    if (request_.goal == plan_goal::least_memory)
+      return chooses_layers ? examine_memory_by_layers(candidate) : examine_memory(candidate);
+    if (chooses_layers) return examine_by_layers(candidate);
     const double needed = required(candidate, candidate.allowed.high);
     if (needed <= budget_) return insert(candidate, candidate.allowed.high, needed);
     if (candidate.allowed.count() == 1) return note_too_large(candidate, needed, budget_);
-    plan_candidate less = candidate;
+    postpone(candidate);
+  }
+  // With less accumulation.
+  constexpr void postpone(plan_candidate less) {
     less.allowed.high -= less.allowed.unit;
     if (postponed_count_ == candidate_list::capacity) examine_postponed();
     postponed_[postponed_count_++] = less;
+  }
+  // From so many recomputed layers on, the fewest that fit and are still of interest; where none
+  // is, the most there are and one. Memory falls with them and time rises.
+  struct fewest_layers {
+    std::int64_t count = 0;
+    double needed = 0;
+  };
+  constexpr fewest_layers fewest(const plan_candidate& candidate,
+                                 std::int64_t accumulation,
+                                 std::int64_t most) {
+    const std::int64_t fastest = candidate.allowed.high;
+    std::int64_t too_few = candidate.group.layers;
+    fewest_layers found{too_few, required(candidate, accumulation)};
+    if (found.needed <= budget_) return found;
+    for (std::int64_t more = 1;; more *= 2) {
+      if (too_few == most) return {most + 1, found.needed};
+      const std::int64_t next = too_few + more < most ? too_few + more : most;
+      if (value_of(all_.recomputing(candidate, too_few + 1), fastest) > limit())
+        return {most + 1, infinity};
+      found = {next, required(candidate, next, accumulation)};
+      if (found.needed <= budget_) break;
+      too_few = next;
+    }
+    while (found.count - too_few > 1) {
+      const std::int64_t middle = too_few + (found.count - too_few) / 2;
+      const double needed = required(candidate, middle, accumulation);
+      if (needed <= budget_)
+        found = {middle, needed};
+      else
+        too_few = middle;
+    }
+    return found;
+  }
+  // The most accumulation with the fewest layers that let it fit; with less accumulation fewer may.
+  constexpr void examine_by_layers(const plan_candidate& candidate) {
+    const std::int64_t most = all_.most_layers(candidate.group);
+    const fewest_layers all = fewest(candidate, candidate.allowed.high, most);
+    if (all.count <= most) {
+      const plan_candidate fitting = all_.recomputing(candidate, all.count);
+      const std::int64_t many = all_.limits().most_accumulation(fitting);
+      if (many == candidate.allowed.high)
+        insert(fitting, many, all.needed);
+      else if (many != 0)
+        insert(fitting, many, required(fitting, many));
+    }
+    if (all.count == candidate.group.layers) return;
+    const bool is_one = candidate.allowed.count() == 1;
+    const fewest_layers least = is_one ? all : fewest(candidate, candidate.allowed.low, most);
+    if (least.count > most) {
+      plan_candidate whole = candidate;
+      whole.group.layers = most;
+      return note_too_large(whole, least.needed, budget_);
+    }
+    if (is_one) return;
+    for (std::int64_t layers = least.count; layers <= most && layers < all.count; ++layers) {
+      const plan_candidate less = all_.recomputing(candidate, layers);
+      if (value_of(less, less.allowed.high) > limit()) break;
+      postpone(less);
+    }
   }
   // Of what does not fit with the most accumulation, the most that fits, if it is still of
   // interest: when other plans have been found it seldom is.
@@ -255,7 +327,7 @@ class planner {
             candidate.allowed.unit;
       if (is_known_too_large(candidate)) continue;
       if (const double needed = required(candidate, candidate.allowed.low); needed > budget_) {
-        note_too_large(candidate, needed, budget_);
+        if (candidate.group.layers == 0) note_too_large(candidate, needed, budget_);
         continue;
       }
       candidate.allowed.high = most_of(candidate.allowed, [&](std::int64_t many) {
@@ -284,6 +356,31 @@ class planner {
     candidate.allowed.high = most_of(
         candidate.allowed, [&](std::int64_t many) { return required(candidate, many) <= needed; });
     insert(candidate, all_.limits().most_accumulation(candidate), needed);
+  }
+
+  // Most recomputed layers need least; where these take too long, fewer may do.
+  constexpr void examine_memory_by_layers(plan_candidate candidate) {
+    const std::int64_t low = candidate.allowed.low;
+    const std::int64_t high = candidate.allowed.high;
+    const std::int64_t most_layers = all_.most_layers(candidate.group);
+    for (std::int64_t layers = most_layers; layers > 0; --layers) {
+      candidate = all_.recomputing(candidate, layers);
+      candidate.allowed.low = low;
+      candidate.allowed.high = high;
+      double needed = required(candidate, low);
+      const double most = limit() < budget_ ? limit() : budget_;
+      if (needed > most) {
+        if (layers == most_layers) note_too_large(candidate, needed, most);
+        return;
+      }
+      candidate.allowed.low = all_.limits().least_accumulation(candidate);
+      if (candidate.allowed.low == 0) continue;
+      needed = required(candidate, candidate.allowed.low);
+      candidate.allowed.high = most_of(candidate.allowed, [&](std::int64_t many) {
+        return required(candidate, many) <= needed;
+      });
+      if (needed <= most) insert(candidate, all_.limits().most_accumulation(candidate), needed);
+    }
   }
 
   constexpr void insert(const plan_candidate& candidate, std::int64_t accumulation, double needed) {
@@ -316,6 +413,7 @@ class planner {
             .gpus = candidate.group.gpus,
             .layout = setup.parallelism,
             .recompute = setup.recompute,
+            .recompute_layers = setup.recompute_layers,
             .batch = batch_of(candidate, accumulation),
             .step = duration::from_value(candidate.step(accumulation))};
   }

@@ -33,12 +33,27 @@ struct rising_memory {
   }
 };
 
+// The most layers that a chunk of a setup's stages has.
+std::int64_t longest_chunk(const training_setup& setup) {
+  const parallelism& layout = setup.parallelism;
+  std::int64_t most = 0;
+  for (std::int64_t stage = 0; stage < layout.pipeline_parallel; ++stage)
+    for (std::int64_t chunk = 0; chunk < layout.virtual_pipeline; ++chunk)
+      most = std::max(most, layers_of_chunk(layout, setup.model.layers(), stage, chunk).size());
+  return most;
+}
+
 struct memory_by_division {
   rising_memory operator()(const training_setup& setup) const {
     const parallelism& layout = setup.parallelism;
     const auto held = static_cast<double>(parameters(setup.model, layout, {}).total());
     const auto ranks = static_cast<double>(layout.tensor_parallel * layout.context_parallel);
-    const double kept[] = {30, 20, 2};
+    const double again = setup.recompute_layers == 0
+                             ? 1
+                             : std::min(1.0,
+                                        static_cast<double>(setup.recompute_layers) /
+                                            static_cast<double>(longest_chunk(setup)));
+    const double kept[] = {30, 20, 30 - 28 * again};
     const auto tokens = static_cast<double>(setup.sequence_length * setup.model.hidden_size);
     return {.fixed = held * (18 - 3 * layout.zero_stage),
             .sample = 4 * tokens,
@@ -47,8 +62,9 @@ struct memory_by_division {
   }
 };
 struct memory_with_floor : memory_by_division {
-  bytes at_least(const training_setup& setup, const batch_plan&) const {
-    return bytes::from_value((*this)(setup).fixed);
+  bytes at_least(const training_setup& setup, const batch_plan& plan) const {
+    const rising_memory memory = (*this)(setup);
+    return std::max(bytes::from_value(memory.fixed), 0.9 * memory.required(plan));
   }
 };
 
@@ -193,11 +209,26 @@ std::vector<pipeline_split> splits(const training_setup& setup, std::int64_t sta
   return all;
 }
 
+// How many layers may be recomputed of each chunk, as a setup says it.
+std::vector<std::int64_t> recomputed_layers(const plan_request& request,
+                                            const training_setup& setup) {
+  const bool is_chosen = request.space.recompute_layers &&
+                         setup.recompute == recompute_mode::full &&
+                         setup.framework.layers().recomputes_first_layers &&
+                         setup.framework.engine.is != &engine_classes::deepspeed;
+  std::vector<std::int64_t> all{setup.recompute_layers};
+  if (!is_chosen) return all;
+  all = {0};
+  for (std::int64_t layers = 1; layers < longest_chunk(setup); ++layers) all.push_back(layers);
+  return all;
+}
+
 // The plans of one setup that are valid, whatever their time and memory.
 void add_plans(const plan_request& request,
                std::size_t which,
                bool along,
-               std::vector<training_plan>& plans) {
+               std::vector<training_plan>& plans,
+               std::int64_t& count) {
   const plan_space& space = request.space;
   if (along && !space.sequence_parallel) return;
   const training_setup& setup_as_set = which == 0 ? request.setup : request.setups[which - 1];
@@ -231,7 +262,10 @@ void add_plans(const plan_request& request,
                     plan.layout.context_parallel = c;
                     plan.layout.expert_parallel = e;
                     plan.layout.zero_stage = static_cast<int>(z);
+                    plan.recompute_layers = setup_as_set.recompute_layers;
                     const training_setup setup = setup_of(request, plan);
+                    if (!validate(setup)) continue;
+                    const std::vector<std::int64_t> again = recomputed_layers(request, setup);
                     for (const std::int64_t b : degrees(space.micro_batch, 0, 64))
                       for (std::int64_t m = 1; m <= request.effective_batch.high(); ++m) {
                         plan.batch = {b, gpus / (t * p * c), m};
@@ -243,16 +277,22 @@ void add_plans(const plan_request& request,
                             !space.data_parallel->contains(plan.batch.data_parallel))
                           continue;
                         if (space.accumulation && !space.accumulation->contains(m)) continue;
-                        if (validate(setup, plan.batch)) plans.push_back(plan);
+                        if (!validate(setup, plan.batch)) continue;
+                        for (const std::int64_t layers : again) {
+                          plans.push_back(plan);
+                          plans.back().recompute_layers = layers;
+                        }
+                        count += 1;
                       }
                   }
   }
 }
 
-std::vector<training_plan> every_plan(const plan_request& request) {
+// `count`: of them, where those that differ in how many layers they recompute are one.
+std::vector<training_plan> every_plan(const plan_request& request, std::int64_t& count) {
   std::vector<training_plan> plans;
   for (std::size_t which = 0; which <= request.setups.size(); ++which)
-    for (const bool along : {false, true}) add_plans(request, which, along, plans);
+    for (const bool along : {false, true}) add_plans(request, which, along, plans, count);
   return plans;
 }
 
@@ -298,7 +338,8 @@ struct tally {
   std::int64_t fronts = 0;  // of several plans
   std::int64_t of_setups = 0;
   std::int64_t uneven = 0;  // plans of stages that are split otherwise than is set
-  std::int64_t ties = 0;    // answers of which another plan is as fast and takes more memory
+  std::int64_t some_layers = 0;  // plans that recompute some of their layers
+  std::int64_t ties = 0;         // answers of which another plan is as fast and takes more memory
 };
 
 // Whether the answer's order is the one that is stated: what the goal counts, time, memory.
@@ -344,7 +385,8 @@ void compare(plan_request request,
   const auto time_of = [&](const training_plan& plan) {
     return times(setup_of(request, plan), request.on, request.efficiency).step(plan.batch);
   };
-  std::vector<training_plan> plans = every_plan(request);
+  std::int64_t count = 0;
+  std::vector<training_plan> plans = every_plan(request, count);
   sums.plans += static_cast<std::int64_t>(plans.size());
   std::vector<double> needed;
   std::vector<double> per_samples;
@@ -403,7 +445,7 @@ void compare(plan_request request,
   });
   const auto expected = std::min(best.size(), static_cast<std::size_t>(wanted));
   sums.wrong += static_cast<std::size_t>(answer->count) != expected;
-  sums.wrong += answer->evaluated + answer->excluded != static_cast<std::int64_t>(plans.size());
+  sums.wrong += answer->evaluated + answer->excluded != count;
   for (int at = 0; at < answer->count && static_cast<std::size_t>(at) < expected; ++at) {
     const training_plan& plan = answer->plans[at];
     sums.wrong += !near(value_of(request, plan), best[static_cast<std::size_t>(at)]);
@@ -411,6 +453,8 @@ void compare(plan_request request,
     const parallelism& as_set =
         plan.setup == 0 ? request.setup.parallelism : request.setups[plan.setup - 1].parallelism;
     sums.uneven += !(plan.layout.split == as_set.split);
+    sums.some_layers += request.space.recompute_layers && plan.recompute == recompute_mode::full &&
+                        plan.recompute_layers != 0;
     sums.wrong += !near(plan.step.value(), time_of(plan).value());
     sums.wrong += !(plan.required == memory_of(setup_of(request, plan)).required(plan.batch));
     for (int other = 0; other < at; ++other) sums.wrong += same_layout(plan, answer->plans[other]);
@@ -437,6 +481,7 @@ void compare(plan_request request,
   sums.wrong += !all || all->count != answer->count || all->excluded != 0;
   for (int at = 0; all && at < all->count; ++at)
     sums.wrong += !(all->plans[at].batch == answer->plans[at].batch &&
+                    all->plans[at].recompute_layers == answer->plans[at].recompute_layers &&
                     same_layout(all->plans[at], answer->plans[at]));
 }
 
@@ -474,6 +519,7 @@ TEST_CASE("branch and bound finds what brute force finds, in 2,500 random spaces
   dice stacks{std::mt19937_64(2)};
   dice batches{std::mt19937_64(3)};
   dice layers{std::mt19937_64(4)};
+  dice again{std::mt19937_64(6)};
   tally sums;
   std::vector<training_setup> setups;
   for (int space = 0; space < 2500; ++space) {
@@ -484,6 +530,7 @@ TEST_CASE("branch and bound finds what brute force finds, in 2,500 random spaces
         const std::int64_t least = batches.from(1, 3);
         *of_batch = range<std::int64_t>{least, batches.from(least, 8)};
       }
+    request.space.recompute_layers = again.coin();
     sums.of_setups += !setups.empty();
     roofline_times times;
     if (roll.one_in(3)) {
@@ -519,6 +566,7 @@ TEST_CASE("branch and bound finds what brute force finds, in 2,500 random spaces
   CHECK(sums.fronts > 40);
   CHECK(sums.uneven > 50);
   CHECK(sums.of_setups > 1000);
+  CHECK(sums.some_layers > 100);
   CHECK(sums.ties > 20);
   CHECK(sums.excluded > 20000);
 }

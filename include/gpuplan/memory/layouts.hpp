@@ -447,7 +447,9 @@ struct transformer_memory_of {
     const parallelism& layout = setup.parallelism;
     const transformer& model = setup.model;
     const bool is_again = setup.recompute == recompute_mode::full;
-    const bool is_known = setup.recompute_span == 1 && setup.recompute_layers == 0;
+    const bool is_known = setup.recompute_span == 1 && setup.recompute_period == 1;
+    const std::int64_t first =
+        is_again && setup.recompute_layers != 0 ? setup.recompute_layers : model.layers();
     const double logits =
         holds_last_chunk(layout, stage)
             ? 2 * tokens_of(setup, plan.micro_batch) *
@@ -455,32 +457,50 @@ struct transformer_memory_of {
             : 0;
     if (is_again && !is_known) return logits;
     if (setup.offloads != offloaded_activations{}) return logits;
-    const auto kept_of = [&](layer_kind kind) {
-      return kept_of_layer(setup, setup.recompute, plan.micro_batch, kind);
+    const auto kept_of = [&](recompute_mode mode, layer_kind kind) {
+      return kept_of_layer(setup, mode, plan.micro_batch, kind);
     };
     const bool are_mixed = model.mixes_kinds();
-    const double plain = are_mixed ? 0 : kept_of(layer_kind::dense);
-    const double mixed = are_mixed ? 0 : kept_of(layer_kind::experts);
-    double least = detail::infinity;
-    for (std::int64_t chunk = 0; chunk < chunks_held(layout); ++chunk) {
-      const std::int64_t layers = layers_of(setup, stage, chunk).size();
-      const std::int64_t mixtures = mixtures_of_chunk(setup, stage, chunk);
-      double here = of(mixtures) * mixed + of(layers - mixtures) * plain;
+    const bool has_mixtures = model.moe.num_experts != 0;
+    // Layers one behind the other, all recomputed as this says.
+    const auto kept_between = [&](const layer_range& range, recompute_mode mode) {
+      double here = 0;
+      if (range.size() == 0) return here;
       if (are_mixed) {
-        const layer_range range = layers_of(setup, stage, chunk);
         const layer_counts kinds = layers_between(model, range.first, range.last);
         for (int kind = 0; kind < layer_kinds; ++kind)
           if (kinds.of[kind] != 0)
-            here += of(kinds.of[kind]) * kept_of(static_cast<layer_kind>(kind));
+            here += of(kinds.of[kind]) * kept_of(mode, static_cast<layer_kind>(kind));
+        return here;
       }
+      const std::int64_t mixtures =
+          has_mixtures ? model.moe_layers_before(range.last) - model.moe_layers_before(range.first)
+                       : 0;
+      if (mixtures != 0) here = of(mixtures) * kept_of(mode, layer_kind::experts);
+      const std::int64_t plain = range.size() - mixtures;
+      return here + (plain != 0 ? of(plain) * kept_of(mode, layer_kind::dense) : 0);
+    };
+    // Behind these of a chunk others are kept.
+    const auto end_of_again = [&](const layer_range& range) {
+      return range.size() > first ? range.first + first : range.last;
+    };
+    double least = detail::infinity;
+    for (std::int64_t chunk = 0; chunk < chunks_held(layout); ++chunk) {
+      const layer_range range = layers_of(setup, stage, chunk);
+      const std::int64_t end = end_of_again(range);
+      const double here = kept_between({range.first, end}, setup.recompute) +
+                          kept_between({end, range.last}, recompute_mode::none);
       if (here < least) least = here;
-      if (layout.split.is_even() && !are_mixed && (model.moe.num_experts == 0 || is_again)) break;
+      const bool are_alike = !has_mixtures || (is_again && end == range.last);
+      if (layout.split.is_even() && !are_mixed && are_alike) break;
     }
+    // What is kept of the last chunk is gone when its first layer is computed again.
     const layer_range last = layers_of(setup, stage, layout.virtual_pipeline - 1);
+    const std::int64_t end = end_of_again(last);
     double working = 0;
     if (is_again && last.size() != 0)
-      working = kept_of_layer(
-          setup, recompute_mode::none, plan.micro_batch, model.kind_of(last.last - 1));
+      working = kept_of(recompute_mode::none, model.kind_of(end - 1)) -
+                kept_between({end, last.last}, recompute_mode::none);
     return least * of(chunks_on_their_way(layout, stage, plan.accumulation)) +
            (working > logits ? working : logits);
   }

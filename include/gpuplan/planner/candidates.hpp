@@ -19,6 +19,7 @@ struct plan_group {
   std::int64_t gpus = 0;
   std::int64_t tensor = 1, context = 1, expert = 1;
   std::int64_t recompute = 0;
+  std::int64_t layers = 0;  // recomputed of a chunk's, where that is chosen
   std::int64_t pipeline = 1, split = 0, chunks = 1;  // of `split_choices`
   std::int64_t zero = 0;
   std::int64_t sequence = 0;  // norms and residuals along it
@@ -27,6 +28,7 @@ struct plan_group {
 
   constexpr std::int64_t model_ranks() const { return tensor * context * pipeline; }
   constexpr std::int64_t data_parallel() const { return gpus / model_ranks(); }
+  // But for how many layers are recomputed: of these one is the best.
   constexpr bool same_layout(const plan_group& other) const {
     return gpus == other.gpus && tensor == other.tensor && context == other.context &&
            expert == other.expert && recompute == other.recompute && pipeline == other.pipeline &&

@@ -46,11 +46,13 @@ concept asked_in_chunks = requires {
 struct memory_question {
   parallelism layout{};
   recompute_mode recompute = recompute_mode::none;
+  std::int64_t recompute_layers = 0;
   batch_plan batch{};
   bytes answer{};
 
   constexpr bool is_of(const training_setup& setup, const batch_plan& plan) const {
-    return batch == plan && recompute == setup.recompute && layout == setup.parallelism;
+    return batch == plan && recompute == setup.recompute &&
+           recompute_layers == setup.recompute_layers && layout == setup.parallelism;
   }
 };
 
@@ -225,6 +227,7 @@ constexpr search_progress progress_at() {
     if constexpr (progress_after<Request, Memory, Plans, Step - 1>.asks) {
       progress.questions[progress.answered++] = {progress.setup.parallelism,
                                                  progress.setup.recompute,
+                                                 progress.setup.recompute_layers,
                                                  progress.plan,
                                                  asked_memory<Request, Memory, Plans, Step - 1>};
       progress.asks = false;

@@ -44,7 +44,19 @@ class plan_domain {
     degrees.expert_parallel = family.expert;
     if (request_.space.sequence_parallel) degrees.sequence_parallel = family.sequence != 0;
     setup.recompute = static_cast<recompute_mode>(family.recompute);
+    if (chooses_layers(family)) setup.recompute_layers = 1;
     return setup;
+  }
+  // Whether how many layers are recomputed is chosen: of code that can leave some out. DeepSpeed's
+  // pipelines compute spans of all again.
+  constexpr bool chooses_layers(const plan_family& family) const {
+    const training_setup& setup = setup_at(family.setup);
+    const layer_class& code = setup.framework.layers();
+    return request_.space.recompute_layers &&
+           static_cast<recompute_mode>(family.recompute) == recompute_mode::full &&
+           code.recomputes_first_layers && setup.recompute_span == 1 &&
+           setup.recompute_period == 1 && setup.composite == nullptr &&
+           !(code.is_pipelined && setup.framework.engine.is == &engine_classes::deepspeed);
   }
 
   // What the goal counts, of so many seconds a sample.
@@ -200,6 +212,25 @@ constexpr bool has_like_layers(const transformer& model) {
          !model.mixes_kinds() &&
          (model.sliding_window == 0 ||
           (model.global_layer_step == 0 && model.max_window_layers == 0));
+}
+
+// The most layers that code counts those in that it recomputes: of a chunk, or of PyTorch's stages.
+constexpr std::int64_t most_to_recompute(const training_setup& setup) {
+  const parallelism& layout = setup.parallelism;
+  const std::int64_t layers = setup.model.layers();
+  const bool counts_ranks = setup.framework.layers().divides_stages;
+  std::int64_t most = 1;
+  for (std::int64_t stage = 0; stage < layout.pipeline_parallel; ++stage)
+    for (std::int64_t chunk = 0; chunk < (counts_ranks ? 1 : layout.virtual_pipeline); ++chunk) {
+      const std::int64_t here = counts_ranks ? layers_of_stage(layout, layers, stage)
+                                             : layers_of_chunk(layout, layers, stage, chunk).size();
+      if (here > most) most = here;
+    }
+  return most;
+}
+// So many of them; all are what is recomputed by itself.
+constexpr void set_recomputed(training_setup& setup, std::int64_t layers, std::int64_t most) {
+  setup.recompute_layers = layers < most ? layers : 0;
 }
 
 struct stage_layout {

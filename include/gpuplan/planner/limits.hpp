@@ -24,7 +24,7 @@ enum class plan_limit {
   larger_batch,        // than `effective_batch` allows, up to twice; without a plan up to 16 times
   smaller_batch,       // likewise, down to a half, or to 1
   tensor_within_node,  // tensor parallelism across nodes
-  recompute,           // modes other than the setup's
+  recompute,           // other modes than the setup's, of other numbers of layers
   degrees,             // others than in the space; all that there are, as of ZeRO's stages,
                        // replicas and accumulations
   micro_batch,         // above `space.micro_batch`, up to 16 times and 2^20
@@ -107,8 +107,9 @@ class limit_finder {
     if (request_.tensor_within_node)
       look(plan_limit::tensor_within_node,
            [](plan_request& free) { free.tensor_within_node = false; });
-    if (!request_.space.recompute)
-      look(plan_limit::recompute, [](plan_request& free) { free.space.recompute = true; });
+    if (!request_.space.recompute || !request_.space.recompute_layers)
+      look(plan_limit::recompute,
+           [](plan_request& free) { free.space.recompute = free.space.recompute_layers = true; });
     look(plan_limit::degrees, [](plan_request& free) {
       const range<std::int64_t> any{1, most_of_a_degree};
       plan_space& space = free.space;

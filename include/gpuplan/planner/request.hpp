@@ -40,7 +40,9 @@ struct plan_space {
   known<range<std::int64_t>> context_parallel{};
   known<range<std::int64_t>> expert_parallel{};
   known<range<std::int64_t>> zero_stage{};
-  bool recompute = false;          // all three modes
+  bool recompute = false;  // all three modes
+  // full: of how many layers, where the code can leave some out: the fewest with which a plan fits
+  bool recompute_layers = false;
   bool sequence_parallel = false;  // with and without it, where several ranks share a layer
   // Small models and short sequences may take more: `plan_limit::micro_batch` tells.
   range<std::int64_t> micro_batch{1, 64};
@@ -86,6 +88,7 @@ struct training_plan {
   std::int64_t gpus = 0;
   parallelism layout{};
   recompute_mode recompute = recompute_mode::none;
+  std::int64_t recompute_layers = 0;  // full: as `training_setup` has it
   batch_plan batch{};
   duration step{};
   bytes required{};  // of the fullest device
@@ -99,6 +102,7 @@ struct training_plan {
     training_setup divided = given;
     divided.parallelism = layout;
     divided.recompute = recompute;
+    divided.recompute_layers = recompute_layers;
     return divided;
   }
   /// What a run of so many samples takes, in whole steps.

@@ -73,7 +73,33 @@ class plan_search {
     split_choices(setup, as_set, group.pipeline)[group.split].set(setup.parallelism.split);
     set_stages(setup.parallelism,
                {.pipeline = group.pipeline, .chunks = group.chunks, .zero = group.zero});
+    if (group.layers != 0) set_recomputed(setup, group.layers, most_to_recompute(setup));
     return setup;
+  }
+
+  // Of a group that chooses how many layers it recomputes: the most, and a candidate with so many.
+  constexpr std::int64_t most_layers(const plan_group& group) const {
+    return most_to_recompute(setup_of(group));
+  }
+  constexpr plan_candidate recomputing(plan_candidate candidate, std::int64_t layers) const {
+    plan_group& group = candidate.group;
+    if (layers == group.layers) return candidate;
+    group.layers = layers;
+    const training_setup setup = setup_of(group);
+    if constexpr (has_times) {
+      family_times times(domain_.request(), times_of_, domain_.setup_of(family_of(group)));
+      times.tabulate(group.micro_batch);
+      times.set_split(stated_split::of(setup.parallelism.split));
+      times.set_recomputed(setup.recompute_layers);
+      candidate.step = times
+                           .line({group.pipeline, group.chunks, group.zero},
+                                 group.data_parallel(),
+                                 parameters(setup.trained_model(), setup.parallelism, {}))
+                           .curve();
+    } else {
+      candidate.step = step_of_most(setup, candidate);
+    }
+    return candidate;
   }
 
   struct lowest_candidates {
@@ -93,14 +119,17 @@ class plan_search {
     for (const plan_family& family : tables_) {
       if (is_excluded(family.bound, found, limit)) break;
       layouts.find(domain_, family);
-      const training_setup setup = domain_.setup_of(family);
+      training_setup setup = domain_.setup_of(family);
       typename plan_tables<TimesOf>::times times(domain_.request(), times_of_, setup);
+      const bool chooses_layers = domain_.chooses_layers(family);
+      if (chooses_layers) setup.recompute_layers = 0;
       family_pass<Refine> pass{.search = *this,
                                .domain = domain_,
                                .family = family,
                                .layouts = layouts,
                                .times = times,
                                .setup = setup,
+                               .chooses_layers = chooses_layers,
                                .rules_out = domain_.first_gpus() == domain_.most_gpus() &&
                                             !domain_.request().evaluates_all,
                                .behind = behind,
@@ -130,6 +159,19 @@ class plan_search {
 
   static constexpr bool has_times = plan_tables<TimesOf>::has_times;
 
+  // By a model that is asked: exactly of the most accumulation, of fewer no less of each.
+  constexpr step_curve step_of_most(const training_setup& setup,
+                                    const plan_candidate& candidate) const {
+    const plan_group& group = candidate.group;
+    const std::int64_t many = candidate.allowed.high;
+    const double step = times_of_(setup, domain_.request().on)
+                            .step(batch_plan{group.micro_batch, group.data_parallel(), many})
+                            .value();
+    if (candidate.allowed.count() == 1) return {0, step, {}, {}};
+    const double each = step / static_cast<double>(many);
+    return {each, step - each * static_cast<double>(many), {}, {}};
+  }
+
   static constexpr plan_family family_of(const plan_group& group) {
     return {.tensor = group.tensor,
             .context = group.context,
@@ -153,6 +195,7 @@ class plan_search {
     const family_layouts& layouts;
     typename plan_tables<TimesOf>::times& times;
     training_setup setup;  // of the layout that is visited
+    bool chooses_layers;   // that are recomputed: all of them in `setup`
     // Of one number of GPUs, so that what is hopeless is so for all plans of a layout.
     bool rules_out;
     const plan_candidate* behind;
@@ -176,7 +219,7 @@ class plan_search {
       for_each_size(
           domain, setup, pipeline, b, [&](std::int64_t many, const allowed_batches& batches) {
             if constexpr (has_times) {
-              times.tabulate(b, pipeline.stages);
+              times.tabulate(b);
               if (is_excluded(times.bound(domain.request().goal, many))) return;
               if (busiest == 0) busiest = times.of_busiest_stage(pipeline);
             }
@@ -190,6 +233,7 @@ class plan_search {
                          std::int64_t b,
                          double busiest) {
       plan_candidate here{.group = group_of(pipeline, many, b)};
+      if (chooses_layers) here.group.layers = 1;
       const double least = busiest / static_cast<double>(b * here.group.data_parallel());
       for (int at = pipeline.first; at < pipeline.first + pipeline.count; ++at) {
         const stage_layout& layout = layouts[at];
@@ -208,9 +252,9 @@ class plan_search {
           here.step = here.allowed.count() == 1 ? line.curve_at(here.allowed.low) : line.curve();
           add(at, here, here, pipeline);
         } else {
-          const auto time = search.times_of_(setup, domain.request().on);
-          if (sample_time_falls<decltype(time)> && asks_most_alone()) {
-            visit_most(at, here, time, pipeline);
+          using time_model = decltype(search.times_of_(setup, domain.request().on));
+          if (sample_time_falls<time_model> && asks_most_alone()) {
+            visit_most(at, here, pipeline);
             continue;
           }
           plan_candidate one_plan = here;
@@ -223,8 +267,8 @@ class plan_search {
               if (rules_out) find_refused(at, here, pipeline);
               break;
             }
-            const batch_plan plan{b, here.group.data_parallel(), alone.low};
-            one_plan.step = {0, time.step(plan).value(), {}, {}};
+            if (chooses_layers) one_plan.group.layers = fewest_layers(one_plan, pipeline);
+            one_plan.step = search.step_of_most(recomputing(one_plan.group.layers), one_plan);
             add(at, here, one_plan, pipeline);
           }
         }
@@ -235,10 +279,8 @@ class plan_search {
              !search.limits_.are_there();
     }
     // Of a layout's plans that with the most accumulation that memory may take.
-    template <class Time>
     constexpr void visit_most(int at,
                               const plan_candidate& here,
-                              const Time& time,
                               const pipeline_layouts& pipeline) {
       plan_candidate most = here;
       refine(most, setup, pipeline.held);
@@ -246,13 +288,58 @@ class plan_search {
         if (rules_out) find_refused(at, here, pipeline);
         return;
       }
-      const std::int64_t many = most.allowed.high;
-      const double step =
-          time.step(batch_plan{here.group.micro_batch, here.group.data_parallel(), many}).value();
-      // Fewer take no less of each; exactly the step of so many.
-      const double each = step / static_cast<double>(many);
-      most.step = {each, step - each * static_cast<double>(many), {}, {}};
+      if (chooses_layers) most.group.layers = fewest_layers(most, pipeline);
+      most.step = search.step_of_most(recomputing(most.group.layers), most);
       add(at, here, most, pipeline);
+    }
+    // The setup with so many layers to recompute, where that is chosen.
+    constexpr training_setup recomputing(std::int64_t layers) const {
+      training_setup made = setup;
+      if (chooses_layers) set_recomputed(made, layers, most_to_recompute(made));
+      return made;
+    }
+    // How many layers memory may let a candidate recompute at least.
+    constexpr std::int64_t fewest_layers(const plan_candidate& candidate,
+                                         const pipeline_layouts& pipeline) {
+      if (domain.request().goal == plan_goal::least_memory) return 1;
+      const auto is_too_few = [&](std::int64_t layers, std::int64_t most) {
+        set_recomputed(setup, layers, most);
+        return is_refused(candidate, pipeline);
+      };
+      std::int64_t fewest = 1;
+      if (is_too_few(1, 2)) {
+        fewest = most_to_recompute(setup);
+        const std::int64_t most = fewest;
+        std::int64_t too_few = 1;
+        while (fewest - too_few > 1) {
+          const std::int64_t middle = too_few + (fewest - too_few) / 2;
+          (is_too_few(middle, most) ? too_few : fewest) = middle;
+        }
+      }
+      setup.recompute_layers = 0;
+      return fewest;
+    }
+    // Likewise, with the time of so many; false where no plan with it is of interest.
+    constexpr bool recompute_fewest(const plan_candidate& here,
+                                    plan_candidate& candidate,
+                                    const pipeline_layouts& pipeline) {
+      const std::int64_t fewest = fewest_layers(candidate, pipeline);
+      if (fewest == candidate.group.layers) return true;
+      candidate.group.layers = fewest;
+      if constexpr (has_times) {
+        const plan_group& group = candidate.group;
+        times.set_recomputed(recomputing(fewest).recompute_layers);
+        candidate.allowed = here.allowed;
+        candidate.step = times
+                             .line({group.pipeline, group.chunks, group.zero},
+                                   group.data_parallel(),
+                                   pipeline.held)
+                             .curve();
+        times.set_fewest_recomputed();
+        plan_counts counted_already;
+        if (!settle(domain, search.limits_, candidate, counted_already)) return false;
+      }
+      return !is_excluded(candidate.bound);
     }
     constexpr plan_group group_of(const pipeline_layouts& pipeline,
                                   std::int64_t many,
@@ -275,6 +362,7 @@ class plan_search {
                        const pipeline_layouts& pipeline) {
       if (!settle(domain, search.limits_, candidate, found.counts)) return;
       if (is_excluded(candidate.bound)) return;
+      if (has_times && chooses_layers && !recompute_fewest(here, candidate, pipeline)) return;
       refine(candidate, setup, pipeline.held);
       if (rules_out && candidate.bound == infinity) find_refused(at, here, pipeline);
       if (candidate.bound < infinity && candidate.bound <= limit &&

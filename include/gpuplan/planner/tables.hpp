@@ -40,17 +40,16 @@ class family_times {
   constexpr family_times(const family_times&) = delete;
   constexpr family_times& operator=(const family_times&) = delete;
 
-  // Of micro-batches of so many samples on so many stages.
-  constexpr void tabulate(std::int64_t b, std::int64_t stages) {
-    // Where some layers are recomputed, their share is one of a stage.
-    const bool is_there = b == micro_batch_ && (stages == stages_ || !share_differs());
-    if (is_there) return;
-    set_layout({.pipeline = stages});
+  // Of micro-batches of so many samples.
+  constexpr void tabulate(std::int64_t b) {
+    if (b == micro_batch_) return;
     composer_.tabulate_layers(b);
     all_stages_ = composer_.of_all_stages();
     micro_batch_ = b;
-    stages_ = stages;
   }
+  // As `training_setup::recompute_layers`: of the family's setup, where not set to another.
+  constexpr void set_recomputed(std::int64_t layers) { composer_.set_recomputed(layers); }
+  constexpr void set_fewest_recomputed() { set_recomputed(time_.setup.recompute_layers); }
   constexpr double of_busiest_stage(const pipeline_layouts& pipeline) {
     set_layout({.pipeline = pipeline.stages, .chunks = pipeline.chunks});
     return composer_.of_busiest_stage();
@@ -82,7 +81,6 @@ class family_times {
   roofline_time time_;
   step_composer composer_;
   std::int64_t micro_batch_ = 0;  // that is tabulated
-  std::int64_t stages_ = 0;
   double all_stages_ = 0;
 
   static constexpr roofline_time slowed(roofline_time model, const plan_request& request) {
@@ -90,7 +88,6 @@ class family_times {
     return model;
   }
 
-  constexpr bool share_differs() const { return time_.setup.recompute_layers != 0; }
   constexpr void set_layout(const stage_layout& layout) {
     composer_.set_layout(layout.pipeline, layout.chunks, static_cast<int>(layout.zero));
   }
@@ -235,7 +232,7 @@ class plan_tables {
       double bound = 0;
       if constexpr (has_times)
         if (prunes_) {
-          there.tabulate(b, 1);
+          there.tabulate(b);
           bound = there.bound(request.goal, domain.most_gpus());
         }
       if (bound < family.bound) family.bound = bound;

@@ -399,9 +399,10 @@ class step_explainer : step_composer {
     scatter_trained(end, 1, times);
   }
   constexpr void share_of_layers(const shared_time& sum,
-                                 std::int64_t layers,
+                                 const layer_mix& mix,
                                  bool is_below_head,
                                  double share) {
+    const std::int64_t layers = mix.all;
     if (!shares_in_passes() || layers == 0) return;
     const double each = sum.parameters / count(layers);
     gather(each, share * count(layers));
@@ -410,7 +411,7 @@ class step_explainer : step_composer {
       const bool first_is_there = costs_.hides_gathers && is_below_head;
       const double again = share * count(layers - (first_is_there ? 1 : 0));
       gather(each, again);
-      const double recomputed = sum.time.recompute > 0 ? recomputed_share_ : 0;
+      const double recomputed = sum.time.recompute > 0 ? mix.share_again() : 0;
       gather_matrices(sum, again / count(layers) * (1 + recomputed));
     }
     scatter_trained(sum, layers, share);
@@ -447,17 +448,21 @@ class step_explainer : step_composer {
     const bool crosses =
         costs_.host_per_rank > duration{} && communication_.stages_cross_nodes(stages);
     shared_time sum;
-    visit_layers(mix, [&](layer_kind kind, bool windowed, bool before, std::int64_t times) {
-      sum.add(times, table_of(kind, windowed, before, crosses));
-      layer_kernels kernels;
-      layer_cost cost = cost_of_layer(setup_, on_, micro_batch, kind, windowed, !before);
-      layer_cost own = cost_of_layer(setup_, own_, micro_batch, kind, windowed, !before, &kernels);
-      cost.again = recomputed_share_ * cost.again;
-      own.again = recomputed_share_ * own.again;
-      kernels.again = recomputed_share_ * kernels.again;
-      note(cost, own, kernels, share * count(times), kind == layer_kind::cross, crosses);
-    });
-    share_of_layers(sum, mix.all, is_last && terms_.ends, share);
+    const auto add_layers =
+        [&](layer_kind kind, bool windowed, bool before, bool kept, std::int64_t times) {
+          sum.add(times, table_of(kind, windowed, before, kept, crosses));
+          layer_kernels kernels;
+          layer_cost cost = cost_of_layer(setup_, on_, micro_batch, kind, windowed, !before);
+          layer_cost own =
+              cost_of_layer(setup_, own_, micro_batch, kind, windowed, !before, &kernels);
+          if (kept) {
+            cost.again = own.again = {};
+            kernels.again = {};
+          }
+          note(cost, own, kernels, share * count(times), kind == layer_kind::cross, crosses);
+        };
+    visit_layers(mix, add_layers);
+    share_of_layers(sum, mix, is_last && terms_.ends, share);
     if (terms_.ends && stage == 0) {
       layer_kernels kernels;
       const layer_cost own = cost_of_input(setup_, own_, micro_batch, &kernels);

@@ -891,13 +891,32 @@ class cost_visitor {
   }
 };
 
-// Of a stage's layers, those that are computed again where full recomputation is chosen.
-constexpr double recomputed_share(const training_setup& setup, std::int64_t stages) {
-  if (setup.recompute != recompute_mode::full) return 1;
-  const auto layers = static_cast<double>(setup.model.layers()) / static_cast<double>(stages);
-  const auto first = static_cast<double>(setup.recompute_layers);
-  const double some = first > 0 ? smaller_of(1, first / layers) : 1;
-  return some / static_cast<double>(setup.recompute_period);
+// Whether full recomputation leaves some layers out.
+constexpr bool recomputes_some(const training_setup& setup) {
+  return setup.recompute == recompute_mode::full &&
+         (setup.recompute_layers != 0 || setup.recompute_period != 1);
+}
+// Of layers one behind the other, those of a chunk, or by PyTorch's schedules of all chunks of a
+// rank, so many are computed again: each `period`-th of the first ones (0: of all).
+constexpr std::int64_t recomputed_of(std::int64_t layers, std::int64_t first, std::int64_t period) {
+  return (first != 0 && first < layers ? first : layers) / period;
+}
+
+// Of the model's layers, those that are computed again where full recomputation is chosen.
+constexpr double recomputed_share(const training_setup& setup, const parallelism& layout) {
+  if (!recomputes_some(setup)) return 1;
+  const std::int64_t layers = setup.model.layers();
+  const bool counts_ranks = setup.framework.layers().divides_stages;
+  std::int64_t again = 0;
+  const auto add = [&](std::int64_t here) {
+    again += recomputed_of(here, setup.recompute_layers, setup.recompute_period);
+  };
+  for (std::int64_t stage = 0; stage < layout.pipeline_parallel; ++stage) {
+    if (counts_ranks) add(layers_of_stage(layout, layers, stage));
+    for (std::int64_t chunk = 0; chunk < layout.virtual_pipeline && !counts_ranks; ++chunk)
+      add(layers_of_chunk(layout, layers, stage, chunk).size());
+  }
+  return static_cast<double>(again) / static_cast<double>(layers);
 }
 
 }  // namespace detail

@@ -315,6 +315,8 @@ class step_composer {
         terms_(given.terms),
         layout_(given.setup.parallelism),
         costs_(given.setup.framework.costs),
+        keeps_some_(recomputes_some(given.setup)),
+        recompute_layers_(given.setup.recompute_layers),
         on_(kernel_rates_of(given.setup, given.on.gpu, given.efficiency, given.terms)
                 .slowed(given.straggler_slowdown)),
         communication_(given.setup, given.on, given.terms) {
@@ -342,6 +344,8 @@ class step_composer {
     communication_.set_zero_stage(zero_stage);
   }
   constexpr void set_split(const pipeline_split& split) { layout_.split = split; }
+  // Of a setup that recomputes some layers: how many, as its `recompute_layers`.
+  constexpr void set_recomputed(std::int64_t layers) { recompute_layers_ = layers; }
   constexpr void set_data_parallel(std::int64_t ranks) {
     communication_.plan.data_parallel = ranks;
   }
@@ -411,7 +415,6 @@ class step_composer {
   constexpr void tabulate_layers(std::int64_t micro_batch) {
     const transformer& model = setup_.model;
     communication_.plan.micro_batch = micro_batch;
-    recomputed_share_ = recomputed_share(setup_, layout_.pipeline_parallel);
     if (setup_.optimizer.kind == optimizer_kind::muon)
       orthogonalising_flops_ = orthogonalising_flops(model) / count(parameters(model).total());
     layer_counts all = layers_between(model, 0, model.layers());
@@ -429,10 +432,14 @@ class step_composer {
         cost_of_output(setup_, on_, micro_batch), head, gradients_behind_layers(setup_), true);
   }
 
-  // One micro-batch on all stages one after another, whatever their number.
+  // One micro-batch on all stages one after another, whatever their number; of what is recomputed,
+  // no more than on any.
   constexpr double of_all_stages() const {
     layer_mix all;
-    add({0, setup_.model.layers()}, true, all);
+    if (keeps_some_ && setup_.recompute_period > 1)
+      add({0, setup_.model.layers()}, true, true, all);
+    else
+      add_layers({0, setup_.model.layers()}, 0, true, all);
     return of_stage(all, true, true).total();
   }
 
@@ -457,7 +464,7 @@ class step_composer {
     const layer_kind kind = setup_.model.kind == model_kind::encoder_decoder
                                 ? layer_kind::cross
                                 : setup_.model.kind_of(setup_.model.num_hidden_layers - 1);
-    return layers_[0][static_cast<int>(kind)][0][0].time.total();
+    return layers_[0][0][static_cast<int>(kind)][0][0].time.total();
   }
   // Of one send between stages.
   constexpr double of_point_to_point() const { return communication_.point_to_point_time(); }
@@ -497,17 +504,18 @@ class step_composer {
   const time_terms& terms_;
   parallelism layout_;
   const software_costs& costs_;
+  bool keeps_some_;                // of the layers, where others are recomputed
+  std::int64_t recompute_layers_;  // of these, as the setup's
   kernel_rates on_;
   layout_communication communication_;
-  double recomputed_share_ = 1;  // of a stage's layers
   bool layers_are_alike_ = true;
   layer_kind kind_of_all_ = layer_kind::dense;  // where they are
   bool all_have_windows_ = false;
   double trained_share_ = 1;          // of the parameters
   double orthogonalising_flops_ = 0;  // of each parameter that trains
   // By kind, without a window and with one, training and before; in a pipeline through several
-  // nodes, and else.
-  shared_time layers_[2][layer_kinds][2][2]{};
+  // nodes, and else; recomputed, and where some are not, kept.
+  shared_time layers_[2][2][layer_kinds][2][2]{};
   shared_time input_{};
   shared_time output_{};
 
@@ -608,15 +616,18 @@ class step_composer {
         if (!trains && !some_before) continue;
         layer_cost cost =
             cost_of_layer(setup_, on_, communication_.plan.micro_batch, kind, has_window, trains);
-        cost.again = recomputed_share_ * cost.again;
-        for (const bool crosses : {false, true})
-          if (!crosses || costs_.host_per_rank > duration{})
-            layers_[crosses ? 1 : 0][static_cast<int>(kind)][has_window ? 1 : 0][trains ? 0 : 1] =
-                time_of(cost,
-                        parameters,
-                        gradients_in_layers(setup_, trains),
-                        kind == layer_kind::cross,
-                        crosses);
+        for (const bool kept : {false, true}) {
+          if (kept && !keeps_some_) continue;
+          if (kept) cost.again = {};
+          for (const bool crosses : {false, true})
+            if (!crosses || costs_.host_per_rank > duration{})
+              layers_[kept ? 1 : 0][crosses ? 1 : 0][static_cast<int>(kind)][has_window ? 1 : 0]
+                     [trains ? 0 : 1] = time_of(cost,
+                                                parameters,
+                                                gradients_in_layers(setup_, trains),
+                                                kind == layer_kind::cross,
+                                                crosses);
+        }
       }
     }
   }
@@ -640,25 +651,53 @@ class step_composer {
     return enough < last - stage ? enough : last - stage;
   }
 
-  constexpr const shared_time& table_of(layer_kind kind,
-                                        bool windowed,
-                                        bool before,
-                                        bool crosses) const {
-    return layers_[crosses ? 1 : 0][static_cast<int>(kind)][windowed ? 1 : 0][before ? 1 : 0];
+  constexpr const shared_time& table_of(
+      layer_kind kind, bool windowed, bool before, bool kept, bool crosses) const {
+    return layers_[kept ? 1 : 0][crosses ? 1 : 0][static_cast<int>(kind)][windowed ? 1 : 0]
+                  [before ? 1 : 0];
   }
-  // How many layers there are, by kind, without a window and with one, training and before.
+  // How many layers there are, recomputed and kept, by kind, without a window and with one,
+  // training and before.
   struct layer_mix {
-    std::int64_t of[layer_kinds][2][2]{};
+    std::int64_t of[2][layer_kinds][2][2]{};
     std::int64_t all = 0;
+    std::int64_t kept = 0;  // where some are recomputed
 
-    constexpr void add(layer_kind kind, bool before, std::int64_t count, std::int64_t windowed) {
-      of[static_cast<int>(kind)][0][before ? 1 : 0] += count - windowed;
-      of[static_cast<int>(kind)][1][before ? 1 : 0] += windowed;
+    constexpr void add(
+        layer_kind kind, bool before, bool are_kept, std::int64_t count, std::int64_t windowed) {
+      auto& here = of[are_kept ? 1 : 0][static_cast<int>(kind)];
+      here[0][before ? 1 : 0] += count - windowed;
+      here[1][before ? 1 : 0] += windowed;
       all += count;
+      if (are_kept) kept += count;
+    }
+    // What is recomputed, of all.
+    constexpr double share_again() const {
+      return kept == 0 ? 1 : static_cast<double>(all - kept) / static_cast<double>(all);
     }
   };
-  // Adds layers that follow each other, and where they are the last those behind them.
-  constexpr void add(const layer_range& range, bool is_last, layer_mix& mix) const {
+  // Adds layers that follow each other, `before` others of which recomputed ones are counted, and
+  // where they are the last those behind them, which are recomputed with any.
+  constexpr void add_layers(const layer_range& range,
+                            std::int64_t before,
+                            bool is_last,
+                            layer_mix& mix) const {
+    if (!keeps_some_) return add(range, false, is_last, mix);
+    const std::int64_t most = recompute_layers_ == 0 ? before + range.size() : recompute_layers_;
+    const std::int64_t period = setup_.recompute_period;
+    for (std::int64_t first = range.first; first < range.last;) {
+      const std::int64_t at = before + first - range.first;
+      const bool kept = at >= most || (at + 1) % period != 0;
+      // To the end of those alike.
+      std::int64_t last = kept ? range.last : range.first + most - before;
+      if (period != 1 && at < most) last = first + 1;
+      if (last > range.last) last = range.last;
+      add({first, last}, kept, false, mix);
+      first = last;
+    }
+    if (is_last) add({range.last, range.last}, false, true, mix);
+  }
+  constexpr void add(const layer_range& range, bool kept, bool is_last, layer_mix& mix) const {
     const transformer& model = setup_.model;
     const std::int64_t frozen = setup_.trains.what == training::last_layers
                                     ? model.layers() - setup_.trains.last_layers
@@ -680,7 +719,7 @@ class step_composer {
         const auto kind = static_cast<layer_kind>(at);
         const bool sees = has_attention(kind) && kind != layer_kind::cross;
         const std::int64_t here = sees && attend != 0 ? windowed * layers.of[at] / attend : 0;
-        mix.add(kind, before, layers.of[at], here);
+        mix.add(kind, before, kept, layers.of[at], here);
         if (!sees) continue;
         windowed -= here;
         attend -= layers.of[at];
@@ -694,14 +733,33 @@ class step_composer {
     layer_mix mix;
     if (layers_are_alike_ && setup_.trained_mtp_layers() == 0) {
       const std::int64_t here = layers_of_stage(layout_, layers, stage);
-      mix.add(kind_of_all_, false, here, all_have_windows_ ? here : 0);
+      const std::int64_t again = keeps_some_ ? recomputed_of_stage(stage, here) : here;
+      mix.add(kind_of_all_, false, false, again, all_have_windows_ ? again : 0);
+      const std::int64_t kept = here - again;
+      if (kept != 0) mix.add(kind_of_all_, false, true, kept, all_have_windows_ ? kept : 0);
       return mix;
     }
-    for (std::int64_t chunk = 0; chunk < layout_.virtual_pipeline; ++chunk)
-      add(layers_of_chunk(layout_, layers, stage, chunk),
-          is_last && chunk == layout_.virtual_pipeline - 1,
-          mix);
+    std::int64_t before = 0;
+    for (std::int64_t chunk = 0; chunk < layout_.virtual_pipeline; ++chunk) {
+      const layer_range range = layers_of_chunk(layout_, layers, stage, chunk);
+      add_layers(range, before, is_last && chunk == layout_.virtual_pipeline - 1, mix);
+      if (counts_ranks()) before += range.size();
+    }
     return mix;
+  }
+  // Whether layers to recompute are counted on a rank, by PyTorch's schedules; else in each chunk.
+  constexpr bool counts_ranks() const { return setup_.framework.layers().divides_stages; }
+  // Of a stage's layers, `all` of them.
+  constexpr std::int64_t recomputed_of_stage(std::int64_t stage, std::int64_t all) const {
+    const std::int64_t period = setup_.recompute_period;
+    if (layout_.virtual_pipeline == 1 || counts_ranks())
+      return recomputed_of(all, recompute_layers_, period);
+    std::int64_t sum = 0;
+    for (std::int64_t chunk = 0; chunk < layout_.virtual_pipeline; ++chunk)
+      sum += recomputed_of(layers_of_chunk(layout_, setup_.model.layers(), stage, chunk).size(),
+                           recompute_layers_,
+                           period);
+    return sum;
   }
   constexpr bool has_head(std::int64_t stage) const {
     return stage == (traits_of(layout_.schedule).folds ? 0 : layout_.pipeline_parallel - 1);
@@ -722,14 +780,19 @@ class step_composer {
     });
     return time;
   }
-  // `visit(kind, windowed, before, layers)` of those that there are.
+  // `visit(kind, windowed, before, kept, layers)` of those that there are.
   template <class Visit>
   static constexpr void visit_layers(const layer_mix& mix, const Visit& visit) {
-    for (const bool before : {true, false})
-      for (int at = 0; at < layer_kinds; ++at)
-        for (const bool windowed : {false, true})
-          if (const std::int64_t many = mix.of[at][windowed ? 1 : 0][before ? 1 : 0]; many != 0)
-            visit(static_cast<layer_kind>(at), windowed, before, many);
+    for (const bool kept : {false, true}) {
+      if (kept && mix.kept == 0) break;
+      for (const bool before : {true, false})
+        for (int at = 0; at < layer_kinds; ++at)
+          for (const bool windowed : {false, true})
+            if (const std::int64_t many =
+                    mix.of[kept ? 1 : 0][at][windowed ? 1 : 0][before ? 1 : 0];
+                many != 0)
+              visit(static_cast<layer_kind>(at), windowed, before, kept, many);
+    }
   }
 
   // `crosses`: in a pipeline through several nodes; without it no stage takes longer.
@@ -738,11 +801,12 @@ class step_composer {
                                       bool is_last,
                                       bool crosses = false) const {
     shared_time sum;
-    visit_layers(mix, [&](layer_kind kind, bool windowed, bool before, std::int64_t count) {
-      sum.add(count, table_of(kind, windowed, before, crosses));
-    });
+    visit_layers(mix,
+                 [&](layer_kind kind, bool windowed, bool before, bool kept, std::int64_t count) {
+                   sum.add(count, table_of(kind, windowed, before, kept, crosses));
+                 });
     sum.time = factors_.layer * sum.time;
-    micro_batch_time time = shared(sum, mix.all, is_last && terms_.ends);
+    micro_batch_time time = shared(sum, mix, is_last && terms_.ends);
     if (!terms_.ends) return time;
     if (is_first) time = time + of_end(input_, factors_.input);
     if (!is_last) return time;
@@ -807,16 +871,17 @@ class step_composer {
   // Layers, where ranks share their weights. The last one's are gathered for the backward pass
   // while the head is computed, where there is one.
   constexpr micro_batch_time shared(const shared_time& given,
-                                    std::int64_t layers,
+                                    const layer_mix& mix,
                                     bool is_below_head) const {
     micro_batch_time time = given.time;
+    const std::int64_t layers = mix.all;
     if (!shares_in_passes() || layers == 0) return time;
     const double within = gather_time_of_matrices(given, layers);
     const double gather = gather_time(given.parameters / count(layers)) + within;
     const bool returns = time.backward > 0;  // else nothing needs weights again
     // Within a layer that is computed again they are gathered for that too.
     const double again = layout_.zero_stage == 3 && returns
-                             ? gather + (time.recompute > 0 ? recomputed_share_ * within : 0)
+                             ? gather + (time.recompute > 0 ? mix.share_again() * within : 0)
                              : 0;
     const double scatter = scatter_time_of_trained(given, layers);
     double before = count(layers) * gather;

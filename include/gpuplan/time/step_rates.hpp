@@ -45,8 +45,7 @@ struct step_rates {
   const std::int64_t devices = plan.data_parallel * layout.tensor_parallel *
                                layout.pipeline_parallel * layout.context_parallel;
   const std::int64_t sequences = plan.effective_batch() * setup.encodings;
-  const flop_count again =
-      detail::recomputed_share(setup, layout.pipeline_parallel) * each.recomputed();
+  const flop_count again = detail::recomputed_share(setup, layout) * each.recomputed();
   const compute_rate dense = *peak(gpu, format_of_linears(setup.precision));
   step_rates rates{.tokens = tokens_per(sequences * tokens_of(model, pass), step),
                    .model = achieved_rate(sequences * each.model(), step, devices),
