@@ -87,6 +87,27 @@ BENCHMARK(plan_training_optimum_1t_on_3072_gpus)->Unit(benchmark::kMillisecond);
 void plan_training_optimum_1t_batch_3072(benchmark::State& state) { plan(state, trillion(3072)); }
 BENCHMARK(plan_training_optimum_1t_batch_3072)->Unit(benchmark::kMillisecond);
 
+// The same three where how many layers are recomputed is chosen too.
+plan_request trillion_by_layers(range<std::int64_t> effective_batch) {
+  plan_request request = trillion(effective_batch);
+  request.space.recompute_layers = true;
+  return request;
+}
+void plan_training_exhaustive_by_layers_1t_on_3072_gpus(benchmark::State& state) {
+  plan_request request = trillion_by_layers({1, 81'920});
+  request.evaluates_all = true;
+  plan(state, request);
+}
+BENCHMARK(plan_training_exhaustive_by_layers_1t_on_3072_gpus)->Unit(benchmark::kMillisecond);
+void plan_training_optimum_by_layers_1t_on_3072_gpus(benchmark::State& state) {
+  plan(state, trillion_by_layers({1, 81'920}));
+}
+BENCHMARK(plan_training_optimum_by_layers_1t_on_3072_gpus)->Unit(benchmark::kMillisecond);
+void plan_training_optimum_by_layers_1t_batch_3072(benchmark::State& state) {
+  plan(state, trillion_by_layers(3072));
+}
+BENCHMARK(plan_training_optimum_by_layers_1t_batch_3072)->Unit(benchmark::kMillisecond);
+
 // The space in which Calculon (Isaev et al. 2023, llm-optimal-execution at commit 1886c888) looks
 // for the optimum of this model, batch and cluster: factors of the GPUs, heads, layers and batch;
 // chunks; recomputation; shared optimizer states; reductions or sequence parallelism; gradients

@@ -414,7 +414,7 @@ gpuplan::plan_request question_of(const described_recipe& recipe) {
   asked.space.context_parallel = up_to(8);
   if (recipe.setup.model.moe.num_experts != 0)
     asked.space.expert_parallel = up_to(recipe.setup.model.moe.num_experts);
-  asked.space.recompute = true;
+  asked.space.recompute = asked.space.recompute_layers = true;
   asked.space.sequence_parallel = true;
   return asked;
 }

@@ -49,16 +49,17 @@ struct layer_class {
   bool has_module_hooks = false;  // ZeRO-3 of DeepSpeed knows each module's forward
 
   // Recomputation
-  bool recomputes_layers = true;        // recompute_mode::full
-  bool recomputes_attention = false;    // alone: recompute_mode::selective
-  bool recomputes_modules = false;      // parts of a layer, each alone
-  bool offloads_activations = false;    // to the host
-  bool captures_graphs = false;         // CUDA graphs of a step or of parts of its layers
-  bool recomputes_in_spans = false;     // of several layers
-  bool recomputes_periodically = true;  // each so many-th layer
-  bool recomputes_first_layers = true;  // and not all
-  bool has_gradients_beside = false;    // of what layers read beside their input
-  bool keeps_costly_results = false;    // by operator
+  bool recomputes_layers = true;           // recompute_mode::full
+  bool recomputes_attention = false;       // alone: recompute_mode::selective
+  bool recomputes_modules = false;         // parts of a layer, each alone
+  bool offloads_activations = false;       // to the host
+  bool captures_graphs = false;            // CUDA graphs of a step or of parts of its layers
+  bool recomputes_in_spans = false;        // of several layers
+  bool recomputes_periodically = true;     // each so many-th layer
+  bool recomputes_first_layers = true;     // and not all
+  bool chooses_recomputed_layers = false;  // how many of these, by a setting: plans may too
+  bool has_gradients_beside = false;       // of what layers read beside their input
+  bool keeps_costly_results = false;       // by operator
   bool stops_early = true;  // at the last value that is needed, where checkpoints do not re-enter
 
   // Parts of decoders: layers of several kinds with state spaces and linear attention, gated

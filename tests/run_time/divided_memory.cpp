@@ -82,6 +82,8 @@ training_setup random_division(dice& roll) {
   setup.dropout = roll.coin() ? 0.1 : 0;
   if (roll.coin()) setup.attention = attention_kernel::flash;
   if (roll.coin()) split_unevenly(roll, setup);
+  if (setup.recompute == recompute_mode::full && roll.coin())
+    setup.recompute_layers = roll.from(1, 5);
   return setup;
 }
 
@@ -438,6 +440,34 @@ TEST_CASE("of few tokens at least the weights and their states are needed, and l
     CHECK(share <= 1);
     CHECK(share >= 0.97);
   }
+}
+
+// Which the planner relies on that looks for the fewest that fit.
+TEST_CASE("memory falls as more of a chunk's layers are recomputed") {
+  dice roll{std::mt19937_64(12)};
+  const transformer_memory_of memory_of{.fragmentation = 0};
+  int compared = 0;
+  for (int at = 0; at < 300; ++at) {
+    training_setup setup = at % 3 == 0 ? random_mixture(roll) : random_division(roll);
+    setup.recompute = recompute_mode::full;
+    const parallelism& layout = setup.parallelism;
+    const batch_plan plan{roll.from(1, 3), 2, roll.from(1, 4) * layout.pipeline_parallel};
+    const std::int64_t most =
+        setup.model.num_hidden_layers / (layout.pipeline_parallel * layout.virtual_pipeline);
+    bytes before{};
+    for (std::int64_t layers = 1; layers <= most; ++layers) {
+      setup.recompute_layers = layers < most ? layers : 0;
+      const fullest_stage_memory memory = memory_of(setup);
+      if (!validate(memory) || !validate(memory, plan)) break;
+      const bytes here = memory.required(plan);
+      CAPTURE(named(setup));
+      CAPTURE(layers);
+      if (layers > 1) CHECK(here <= before);
+      compared += layers > 1;
+      before = here;
+    }
+  }
+  CHECK(compared > 200);
 }
 
 // Of a training of which less is known than of AdamW on all weights, on the device.

@@ -377,7 +377,9 @@ std::vector<freed_request> freed_requests(const plan_request& request,
   }
   with(plan_limit::tensor_within_node,
        [](freed_request& of) { of.request.tensor_within_node = false; });
-  with(plan_limit::recompute, [](freed_request& of) { of.request.space.recompute = true; });
+  with(plan_limit::recompute, [](freed_request& of) {
+    of.request.space.recompute = of.request.space.recompute_layers = true;
+  });
   with(plan_limit::degrees, [](freed_request& of) {
     plan_space& space = of.request.space;
     const range<std::int64_t> any{1, 1024};

@@ -214,7 +214,7 @@ std::vector<std::int64_t> recomputed_layers(const plan_request& request,
                                             const training_setup& setup) {
   const bool is_chosen = request.space.recompute_layers &&
                          setup.recompute == recompute_mode::full &&
-                         setup.framework.layers().recomputes_first_layers &&
+                         setup.framework.layers().chooses_recomputed_layers &&
                          setup.framework.engine.is != &engine_classes::deepspeed;
   std::vector<std::int64_t> all{setup.recompute_layers};
   if (!is_chosen) return all;
@@ -337,7 +337,7 @@ struct tally {
   std::int64_t memory_binds = 0;
   std::int64_t fronts = 0;  // of several plans
   std::int64_t of_setups = 0;
-  std::int64_t uneven = 0;  // plans of stages that are split otherwise than is set
+  std::int64_t uneven = 0;       // plans of stages that are split otherwise than is set
   std::int64_t some_layers = 0;  // plans that recompute some of their layers
   std::int64_t ties = 0;         // answers of which another plan is as fast and takes more memory
 };

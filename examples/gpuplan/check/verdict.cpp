@@ -71,9 +71,10 @@ std::string change_of(const io::configured_training& from, const training_plan& 
   number("ZeRO", before.zero_stage, to.layout.zero_stage);
   number("micro-batch", from.plan.micro_batch, to.batch.micro_batch);
   number("accumulation", from.plan.accumulation, to.batch.accumulation);
-  if (from.setup.recompute != to.recompute) {
+  if (from.setup.recompute != to.recompute || from.setup.recompute_layers != to.recompute_layers) {
     const bool saves = to.recompute == recompute_mode::full && from.setup.saves_costly_results;
-    add("recompute " + (saves ? "operators selectively" : plan_program::recomputed(to)));
+    add("recompute " +
+        (saves ? "operators selectively" : plan_program::recomputed(to.applied_to(from.setup))));
   }
   return text;
 }
@@ -94,7 +95,8 @@ void find_better(const io::configured_training& training,
                        .efficiency = catalog::efficiency_of(on.gpu),
                        .effective_batch = {training.plan.effective_batch()},
                        .space = {.gpus = range<std::int64_t>{gpus, gpus},
-                                 .recompute = training.setup.recompute_layers == 0,
+                                 .recompute = true,
+                                 .recompute_layers = true,
                                  .micro_batch = up_to(std::clamp<std::int64_t>(
                                      training.plan.effective_batch(), 1, 1024))}};
   if (divides) {

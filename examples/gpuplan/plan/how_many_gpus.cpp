@@ -188,7 +188,7 @@ class listing {
     const range<duration> time = row.is.time_by(row.is.by_stack.all);
     const int digits = digits_of(least_hours_, 2);
     cells.emplace_back(in_words(plan));
-    if (recomputes_) cells.emplace_back(recomputed(plan));
+    if (recomputes_) cells.emplace_back(recomputed(row.is.model.setup));
     cells.emplace_back(in_words(plan.batch));
     cells.emplace_back(in(run.time, 1_h), digits);
     cells.emplace_back(range<double>{in(time.low(), 1_h), in(time.high(), 1_h)}, digits);

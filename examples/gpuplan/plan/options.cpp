@@ -269,6 +269,10 @@ void add_options(CLI::App& app, arguments& to) {
       ->check(CLI::IsMember(setups::recompute_names()))
       ->type_name("")
       ->group(choose);
+  setups::add_recompute_layers_option(app, [&to](std::int64_t layers) {
+    to.recompute = recompute_mode::full;
+    to.recompute_layers = layers;
+  })->group(choose);
   add("--micro-batch",
       to.micro_batch,
       1,
@@ -340,6 +344,7 @@ named_request request_of(const arguments& given) {
   setups::adapt_parts(named);
   runs::check_replay(named, given.own, given.stragglers);
   if (given.recompute) named.setup.recompute = *given.recompute;
+  named.setup.recompute_layers = given.recompute_layers;
   if (const auto& experts = given.expert_parallel;
       experts && experts->low() > 1 && named.setup.model.moe.num_experts == 0)
     throw bad_request("--expert-parallel " + std::to_string(experts->low()) + ": " + named.name +
@@ -375,6 +380,7 @@ named_request request_of(const arguments& given) {
       .expert_parallel = searched(given.expert_parallel, any),
       .zero_stage = searched(given.zero_stage, {0, 3}),
       .recompute = !given.recompute,
+      .recompute_layers = !given.recompute,
       .sequence_parallel = !request.setup.parallelism.sequence_parallel,
       .micro_batch = searched(given.micro_batch, plan_space{}.micro_batch),
       .data_parallel = given.data_parallel,
@@ -525,8 +531,10 @@ std::string in_words(const failure& why) {
   }
 }
 
-std::string recomputed(const training_plan& plan) {
-  switch (plan.recompute) {
+std::string recomputed(const training_setup& setup) {
+  const std::string some = setups::recomputed_layers_in_words(setup);
+  if (!some.empty()) return some;
+  switch (setup.recompute) {
     case recompute_mode::selective:
       return "selective";
     case recompute_mode::full:

@@ -46,6 +46,7 @@ struct arguments {
   gpuplan::known<gpuplan::range<std::int64_t>> expert_parallel{};
   gpuplan::known<gpuplan::range<std::int64_t>> zero_stage{};
   gpuplan::known<gpuplan::recompute_mode> recompute{};
+  std::int64_t recompute_layers = 0;  // of full recomputation; 0: all, or where that is absent, any
   gpuplan::known<gpuplan::range<std::int64_t>> micro_batch{};
   gpuplan::known<gpuplan::range<std::int64_t>> data_parallel{};
   gpuplan::known<gpuplan::range<std::int64_t>> accumulation{};
@@ -100,7 +101,7 @@ void add_options(CLI::App& app, arguments& to);
                                    const gpuplan::training_plan& plan);
 /// Why there is no plan, in few words: "needs 93.3 GiB of memory, has 78.1".
 [[nodiscard]] std::string in_words(const gpuplan::failure& why);
-/// "none", "selective", "full".
-[[nodiscard]] std::string recomputed(const gpuplan::training_plan& plan);
+/// "none", "selective", "full", "3 of 8 layers": of a plan's setup.
+[[nodiscard]] std::string recomputed(const gpuplan::training_setup& setup);
 
 }  // namespace plan_program

@@ -114,7 +114,8 @@ struct listing {
     if (has_kinds()) row.emplace_back(short_id(request(), plan));
     if (has_codes(asked)) row.emplace_back(code_of(described.model.setup.framework));
     if (has_precisions(asked)) row.emplace_back(described.precision);
-    row.insert(row.end(), {in_words(plan), recomputed(plan), in_words(plan.batch)});
+    row.insert(row.end(),
+               {in_words(plan), recomputed(described.model.setup), in_words(plan.batch)});
     const plan_request& given = request();
     if (has_run()) {
       const planned_run first = run_of(given, best);

@@ -7,6 +7,7 @@
 #include <gpuplan/gpu.hpp>
 #include <gpuplan/io/table.hpp>
 #include <gpuplan/io/text.hpp>
+#include <gpuplan/planner/domain.hpp>
 #include <gpuplan/range.hpp>
 #include <gpuplan/replay/counts.hpp>
 #include <gpuplan/result.hpp>
@@ -410,6 +411,17 @@ std::string how_sure(const named_plan& plan, const guides::output& as) {
   return text;
 }
 
+namespace {
+
+// Of each stage or chunk, where layers are recomputed.
+cell layers_again_of(const training_setup& setup) {
+  if (setup.recompute != recompute_mode::full) return {};
+  const std::int64_t most = detail::most_to_recompute(setup);
+  return setup.recompute_layers == 0 ? most : std::min(setup.recompute_layers, most);
+}
+
+}  // namespace
+
 void add_columns(io::table& to) {
   const auto add = [&](const std::string& name) { to.columns.push_back({.name = name}); };
   for (const char* name : {"gpu",
@@ -420,6 +432,7 @@ void add_columns(io::table& to) {
                            "precision",
                            "layout",
                            "recompute",
+                           "recompute_layers",
                            "tensor_parallel",
                            "sequence_parallel",
                            "context_parallel",
@@ -472,7 +485,8 @@ void add_cells(std::vector<cell>& to, const described_plan& of) {
              of.sequence_length,
              of.precision,
              in_words(plan),
-             recomputed(plan),
+             recomputed(of.model.setup),
+             layers_again_of(of.model.setup),
              layout.tensor_parallel,
              divides_sequence(plan) ? "yes" : "no",
              layout.context_parallel,

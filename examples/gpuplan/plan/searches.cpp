@@ -115,6 +115,7 @@ class asked_steps {
             layout.zero_stage,
             layout.sequence_parallel ? 1 : 0,
             static_cast<std::int64_t>(setup.recompute),
+            setup.recompute_layers,
             setup.model.num_hidden_layers,
             index_of(setups_, {setup.framework.name, setup.framework.engine.is, setup.precision})};
   }

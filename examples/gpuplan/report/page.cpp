@@ -120,7 +120,7 @@ io::table plans_table(const findings& of) {
                           one.is.gpu,
                           plan.gpus,
                           plan_program::in_words(plan),
-                          plan_program::recomputed(plan),
+                          plan_program::recomputed(one.is.model.setup),
                           plan_program::in_words(plan.batch),
                           {in(plan.step, 1_s), digits_of(in(best.step, 1_s), 4)},
                           {in(one.is.rates.tokens, 1_tokens_per_s), 0},
@@ -342,7 +342,7 @@ std::string page_of(const findings& of, const std::vector<picture>& pictures) {
                     ", batch " + plan_program::in_words(best.batch) +
                     (best.recompute == recompute_mode::none
                          ? std::string()
-                         : ", recomputes " + plan_program::recomputed(best))) +
+                         : ", recomputes " + plan_program::recomputed(of.best().model.setup))) +
           "<nav aria-label=\"sections\">" + links + "</nav>\n</header>\n<main>\n" +
           key_numbers(of) + section("plans", "Plans", plans) + sections +
           section("request", "The request", io::to_html(request_table(of))) +

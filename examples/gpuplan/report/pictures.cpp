@@ -60,8 +60,9 @@ std::string micro_batches(std::int64_t count) {
   return setups::grouped(count) + (count == 1 ? " micro-batch" : " micro-batches");
 }
 
-std::string layout_of(const training_plan& plan) {
-  const std::string again = plan_program::recomputed(plan);
+std::string layout_of(const plan_program::described_plan& of) {
+  const training_plan& plan = *of.plan;
+  const std::string again = plan_program::recomputed(of.model.setup);
   return plan_program::in_words(plan) + ", batch " + plan_program::in_words(plan.batch) +
          (again == "none" ? "" : ", recomputes " + again);
 }
@@ -79,7 +80,7 @@ picture step_parts_of(const findings& of) {
     chart.parts.emplace_back(part.in_words);
   for (const named_plan& one : of.plans) {
     const double step = in(one.is.plan->step, 1_s) * unit.of_second;
-    io::stacked_bars::bar bar{.name = one.name + ": " + layout_of(*one.is.plan),
+    io::stacked_bars::bar bar{.name = one.name + ": " + layout_of(one.is),
                               .total = rounded(step) + unit.letters};
     for (const plan_program::step_part& part : plan_program::step_parts())
       bar.values.push_back(in(one.is.parts.*part.time, 1_s) * unit.of_second);

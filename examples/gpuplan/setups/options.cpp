@@ -6,6 +6,7 @@
 #include <gpuplan/io/trainer/configured_training.hpp>
 #include <gpuplan/io/trainer/hugging_face_words.hpp>
 #include <gpuplan/parameters.hpp>
+#include <gpuplan/planner/domain.hpp>
 #include <gpuplan/result.hpp>
 #include <gpuplan/trainable.hpp>
 
@@ -513,6 +514,7 @@ void add_engine_options(CLI::App& app, arguments& to, const char* group) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->excludes("--recompute")
+      ->excludes("--recompute-layers")
       ->type_name("NAME,...")
       ->group(group);
   app.add_flag("--fp8-param-gather",
@@ -561,6 +563,10 @@ void add_setup_options(CLI::App& app, arguments& to) {
                             recomputes,
                             [&to](const auto& is) { to.setup.recompute = is; })
       ->group(group);
+  add_recompute_layers_option(app, [&to](std::int64_t layers) {
+    to.setup.recompute = recompute_mode::full;
+    to.setup.recompute_layers = layers;
+  })->group(group);
   add_engine_options(app, to, group);
   add_trained_options(app, to);
 
@@ -630,6 +636,24 @@ std::vector<pipeline_schedule> schedules_of(const training_setup& setup,
   return all;
 }
 std::string in_words(pipeline_schedule schedule) { return said(schedules, schedule); }
+CLI::Option* add_recompute_layers_option(CLI::App& app, std::function<void(std::int64_t)> set) {
+  return app
+      .add_option_function<std::int64_t>(
+          "--recompute-layers",
+          std::move(set),
+          "So many layers of each stage, or of each of its chunks, are computed again, from the "
+          "first")
+      ->transform(positive_count())
+      ->excludes("--recompute")
+      ->type_name("N");
+}
+std::string recomputed_layers_in_words(const training_setup& setup) {
+  const std::int64_t most = detail::most_to_recompute(setup);
+  if (setup.recompute != recompute_mode::full || setup.recompute_layers == 0 ||
+      setup.recompute_layers >= most)
+    return {};
+  return grouped(setup.recompute_layers) + " of " + counted(most, "layer");
+}
 std::vector<std::string> recompute_names() { return names_of(recomputes); }
 std::vector<std::string> sharding_names() { return names_of(shardings); }
 const engine_class* sharding_named(const std::string& name) {
@@ -908,7 +932,10 @@ std::string method_in_words(const training_setup& setup) {
   if (setup.trains.what == training::head) add("the head alone");
   if (setup.trains.what == training::frozen) add("nothing trains");
   const bool saves = setup.recompute == recompute_mode::full && setup.saves_costly_results;
-  add(saves ? "selective recomputation of operators" : said(recomputes, setup.recompute));
+  const std::string layers = recomputed_layers_in_words(setup);
+  add(saves            ? "selective recomputation of operators"
+      : layers.empty() ? said(recomputes, setup.recompute)
+                       : "recomputation of " + layers);
   add(said(attentions, setup.attention));
   if (setup.framework.implementation.liger_kernels) add("Liger's kernels");
   if (setup.framework.implementation.cut_cross_entropy) add("cut cross-entropy");

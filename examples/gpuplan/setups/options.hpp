@@ -73,6 +73,10 @@ void add_setup_options(CLI::App& app, arguments& to);
 /// The words of `--precision`, `--recompute`, `--sharding` and `--framework`.
 [[nodiscard]] std::vector<std::string> precision_names();
 [[nodiscard]] std::vector<std::string> recompute_names();
+/// `--recompute-layers`, which stands in place of `--recompute`.
+CLI::Option* add_recompute_layers_option(CLI::App& app, std::function<void(std::int64_t)> set);
+/// "3 of 8 layers": of a stage or of each of its chunks, where some are recomputed; else empty.
+[[nodiscard]] std::string recomputed_layers_in_words(const gpuplan::training_setup& setup);
 /// `--pipeline-schedule`.
 CLI::Option* add_schedule_option(CLI::App& app,
                                  const char* what,

@@ -90,6 +90,7 @@ class _OneStep(Row, Generic[Missing]):
     precision: str | Missing
     layout: str | Missing
     recompute: str | Missing
+    recompute_layers: int | None
     tensor_parallel: int | Missing
     sequence_parallel: bool | Missing
     context_parallel: int | Missing

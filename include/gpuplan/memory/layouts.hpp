@@ -367,11 +367,11 @@ struct transformer_memory_of {
   }
 
   // Of Transformer Engine: what autograd is given as gradients, one tensor for all weights of a
-  // size; of MLPs or experts, and the head.
+  // size; of MLPs or experts, and the head. Of the head alone it comes behind the logits.
   static constexpr double stand_ins(const training_setup& setup, std::int64_t stage) {
     const transformer& model = setup.model;
     if (!setup.framework.implementation.transformer_engine || model.mixes_kinds() ||
-        model.moe.moe_latent_size != 0)
+        model.moe.moe_latent_size != 0 || layers_on(setup, stage) == 0)
       return 0;
     const std::int64_t width = model.hidden_size;
     const std::int64_t ranks = setup.parallelism.tensor_parallel;

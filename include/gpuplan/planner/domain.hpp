@@ -54,8 +54,8 @@ class plan_domain {
     const layer_class& code = setup.framework.layers();
     return request_.space.recompute_layers &&
            static_cast<recompute_mode>(family.recompute) == recompute_mode::full &&
-           code.recomputes_first_layers && setup.recompute_span == 1 &&
-           setup.recompute_period == 1 && setup.composite == nullptr &&
+           code.chooses_recomputed_layers && setup.recompute_span == 1 &&
+           setup.recompute_period == 1 &&
            !(code.is_pipelined && setup.framework.engine.is == &engine_classes::deepspeed);
   }
 
