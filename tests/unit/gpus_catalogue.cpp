@@ -34,7 +34,7 @@ TEST_CASE("the id is the name of the variable") {
 TEST_CASE("every device has a name, a source, and the numbers that all have") {
   STATIC_CHECK(first_that_fails([](const gpu_spec& gpu) {
                  return *gpu.name != '\0' && *gpu.source != '\0' && *gpu.architecture != '\0' &&
-                        gpu.sm_count > 0 && gpu.memory_label_GB >= 8 && gpu.year >= 2016 &&
+                        gpu.sm_count > 0 && gpu.memory_label_GB >= 6 && gpu.year >= 2016 &&
                         gpu.year <= 2026 && gpu.memory_bandwidth >= 100_GBps &&
                         gpu.memory_bandwidth <= 25_TBps && *gpu.slice == '\0';
                }) == none);
@@ -61,6 +61,8 @@ constexpr int fp16_flop_per_clock_and_sm(const gpu_spec& gpu) {
   if (die.starts_with("CDNA 1") || die.starts_with("CDNA 2")) return 1024;
   if (die.starts_with("CDNA 3")) return 2048;
   if (die.starts_with("CDNA 4")) return 4096;
+  if (die.starts_with("RDNA 3")) return 512;
+  if (die.starts_with("RDNA 4")) return 1024;
   return 0;  // no matrix units, or the vendor does not say
 }
 
@@ -129,7 +131,8 @@ TEST_CASE("the label in GB is less than what the driver reports, in whole MiB") 
                         MiB == static_cast<double>(static_cast<int>(MiB));
                }) == none);
   STATIC_CHECK(first_that_fails([](const gpu_spec& gpu) {
-                 return usable_memory(gpu) > 0.91 * gpu.memory_label_GB * 1_GB &&
+                 const double share = gpu.memory_label_GB < 8 ? 0.88 : 0.91;
+                 return usable_memory(gpu) > share * gpu.memory_label_GB * 1_GB &&
                         (!gpu.memory || usable_memory(gpu) < *gpu.memory);
                }) == none);
 }

@@ -478,6 +478,13 @@ TEST_CASE("what products reach falls with the cube root of the power for each FL
   // So slow a peak that power does not bound it.
   STATIC_CHECK(clock_share(catalog::hopper, catalog::h20) == 1.25);
   STATIC_CHECK(clock_share({}, catalog::h20) == 1);
+  // Ada's cards for workstations are clocked so that none is bound more than the largest.
+  CONSTEXPR device_efficiency of_rtx_6000_ada{
+      .board_power = 300_W, .board_peak = 364.2_TFLOPS, .board_clock_MHz = 2505};
+  STATIC_CHECK(clock_share(of_rtx_6000_ada, catalog::rtx_5000_ada) == 1);
+  STATIC_CHECK(clock_share(of_rtx_6000_ada, catalog::rtx_4500_ada) == 1);
+  STATIC_CHECK(clock_share(of_rtx_6000_ada, catalog::rtx_4000_ada) == 1);
+  STATIC_CHECK(clock_share(of_rtx_6000_ada, catalog::rtx_2000_ada) == 1);
 }
 
 TEST_CASE("generations of devices") {
@@ -493,6 +500,10 @@ TEST_CASE("generations of devices") {
   STATIC_CHECK(catalog::efficiency_of(catalog::rtx_a6000).products ==
                catalog::workstation.products);
   STATIC_CHECK(catalog::efficiency_of(catalog::mi300x).products == catalog::cdna.products);
+  STATIC_CHECK(catalog::efficiency_of(catalog::mi350p).products == catalog::cdna.products);
+  STATIC_CHECK(*catalog::efficiency_of(catalog::rx_7900_xtx).name == '\0');
+  STATIC_CHECK(catalog::efficiency_of(catalog::rtx_2000_ada).products ==
+               catalog::workstation.products);
   STATIC_CHECK(catalog::efficiency_of(catalog::t4).products == catalog::turing.products);
   STATIC_CHECK(catalog::efficiency_of(catalog::rtx_2080_ti).products == catalog::geforce.products);
   STATIC_CHECK(*catalog::efficiency_of(catalog::p100_sxm2_16gb).name == '\0');

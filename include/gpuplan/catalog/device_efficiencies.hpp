@@ -8,6 +8,8 @@
 #include <gpuplan/gpu.hpp>
 #include <gpuplan/units.hpp>
 
+#include <string_view>
+
 namespace gpuplan::catalog {
 
 /// V100: fitted to 187 steps of BigScience, LiBai, Languini and BERT, 6 to 15 % off in the mean of
@@ -95,6 +97,9 @@ inline constexpr device_efficiency geforce{.name = "GeForce",
                                            .source = "published kernels"};
 /// Cards of the same generations for workstations and servers, whose peak is that of sums in fp16
 /// and whose power limit is lower: 0.61 and 0.78 of an RTX A6000, as the same page has it.
+/// By peaks and clocks their limits bind none of Ada's workstation cards more than an RTX 6000 Ada,
+/// nor the RTX 2000 Ada with its 70 W (see `clock_share`), so that no board's power stands here; an
+/// L4 with its 72 W was measured at 59 to 71 TFLOP/s, where this says 74.
 inline constexpr device_efficiency workstation{.name = "Workstation",
                                                .products = 0.61,
                                                .products_fp32 = 0.78,
@@ -135,7 +140,8 @@ inline constexpr device_efficiency cdna{.name = "CDNA",
 /// What is known of the generation of `gpu`; where nothing is, what `device_efficiency` says
 /// without a name.
 [[nodiscard]] constexpr device_efficiency efficiency_of(const gpu_spec& gpu) {
-  if (gpu.vendor == gpu_vendor::amd) return cdna;
+  if (gpu.vendor == gpu_vendor::amd)  // but for Radeons, which nobody timed
+    return std::string_view(gpu.architecture).starts_with("RDNA") ? device_efficiency{} : cdna;
   if (gpu.vendor != gpu_vendor::nvidia || !gpu.compute_capability) return {};
   const bool has_half_rate =
       gpu.dense.fp16 && gpu.dense.fp16_sum_fp16 && *gpu.dense.fp16 < *gpu.dense.fp16_sum_fp16;

@@ -1,6 +1,6 @@
 #pragma once
 
-// The devices: data, and the look-up by name. Sources were read on 2026-11-20 to 24. Rates are in
+// The devices: data, and the look-up by name. Sources were read on 2026-11-20 to 29. Rates are in
 // TFLOPS (10^12), dense, at the clock stated; `source` and the comments say where sources disagree.
 // Projects that collect data sheets are named as they are on GitHub. To add a device, copy a
 // similar one, and add it to `gpus` at the end: the tests check it against SM count and clock.
@@ -68,8 +68,16 @@ inline constexpr const gpu_spec* gpus[] = {
     &rtx_pro_6000_bw_ws,
     &rtx_pro_6000_bw_server,
     &rtx_pro_6000_bw_maxq,
+    &rtx_pro_4000_bw_sff,
     &rtx_6000_ada,
+    &rtx_5000_ada,
+    &rtx_4500_ada,
+    &rtx_4000_ada,
+    &rtx_2000_ada,
     &rtx_a6000,
+    &rtx_a5000,
+    &rtx_a4500,
+    &rtx_a4000,
     &quadro_rtx_8000,
     &titan_rtx,
     &rtx_5090,
@@ -104,14 +112,23 @@ inline constexpr const gpu_spec* gpus[] = {
     &rtx_3080_laptop_16gb,
     &rtx_3070_laptop,
     &rtx_2080_ti,
+    &rtx_2080,
+    &rtx_2070,
+    &rtx_2060_super,
+    &rtx_2060,
     &mi355x,
     &mi350x,
+    &mi350p,
     &mi325x,
     &mi300x,
     &mi250x,
     &mi250,
     &mi210,
     &mi100,
+    &rx_9070_xt,
+    &rx_9060_xt_16gb,
+    &rx_7900_xtx,
+    &rx_7900_xt,
     &gaudi3,
     &gaudi2,
     &tpu_v7x,

@@ -64,6 +64,33 @@ inline constexpr gpu_spec mi350x{
     .trust = confidence::formula,
 };
 
+// A card, half of an MI350X; its power can be set to 450 W. No link to others but PCIe.
+inline constexpr gpu_spec mi350p{
+    .id = "mi350p",
+    .name = "Instinct MI350P",
+    .driver_names = {"AMD Instinct MI350P"},
+    .vendor = gpu_vendor::amd,
+    .architecture = "CDNA 4 gfx950",
+    .year = 2026,
+    .sm_count = 128,
+    .clock_MHz = 2200,
+    .memory_label_GB = 144,
+    .memory_bandwidth = 4000_GBps,
+    .dense = {.fp64 = 36_TFLOPS,
+              .fp64_matrix = 36_TFLOPS,
+              .fp32 = 72.1_TFLOPS,
+              .bf16 = 1153.4_TFLOPS,
+              .fp16 = 1153.4_TFLOPS,
+              .fp8 = 2306.9_TFLOPS,
+              .fp4 = 4613.7_TFLOPS,
+              .int8 = 2306.9_TFLOPS},
+    .sparse = {.bf16 = 2306.9_TFLOPS, .fp16 = 2306.9_TFLOPS, .fp8 = 4613.7_TFLOPS},
+    .pcie = pcie_link{.generation = 5, .lanes = 16},
+    .tdp = 600_W,
+    .source = "AMD via ServeTheHome (MXFP8 2.3 PFLOPS), half of MI350X",
+    .trust = confidence::formula,
+};
+
 inline constexpr gpu_spec mi325x{
     .id = "mi325x",
     .name = "Instinct MI325X",
@@ -205,6 +232,100 @@ inline constexpr gpu_spec mi100{
     .tdp = 300_W,
     .source = "llm-analysis; bf16 and int8 not verified",
     .trust = confidence::unverified,
+};
+
+// Radeon
+
+inline constexpr gpu_spec rx_9070_xt{
+    .id = "rx_9070_xt",
+    .name = "Radeon RX 9070 XT",
+    .driver_names = {"AMD Radeon RX 9070 XT", "Radeon RX 9070 XT"},
+    .vendor = gpu_vendor::amd,
+    .architecture = "RDNA 4 gfx1201",
+    .year = 2025,
+    .sm_count = 64,
+    .clock_MHz = 2970,
+    .memory_label_GB = 16,
+    .memory_bandwidth = 640_GBps,
+    .dense = {.fp32 = 48.7_TFLOPS,
+              .bf16 = 194.6_TFLOPS,
+              .fp16 = 194.6_TFLOPS,
+              .fp8 = 389.3_TFLOPS,
+              .int8 = 389.3_TFLOPS},
+    .sparse = {.bf16 = 389.3_TFLOPS, .fp16 = 389.3_TFLOPS, .fp8 = 778.6_TFLOPS},
+    .pcie = pcie_link{.generation = 5, .lanes = 16},
+    .tdp = 304_W,
+    .source = "AMD via VideoCardz; 1024 FLOP per clock and CU",
+    .trust = confidence::formula,
+};
+
+// Others say 3230 MHz and 180 W, before it was sold.
+inline constexpr gpu_spec rx_9060_xt_16gb{
+    .id = "rx_9060_xt_16gb",
+    .name = "Radeon RX 9060 XT 16 GB",
+    .driver_names = {"AMD Radeon RX 9060 XT 16 GB", "Radeon RX 9060 XT 16 GB"},
+    .vendor = gpu_vendor::amd,
+    .architecture = "RDNA 4 gfx1200",
+    .year = 2025,
+    .sm_count = 32,
+    .clock_MHz = 3130,
+    .memory_label_GB = 16,
+    .memory_bandwidth = 320_GBps,
+    .dense = {.fp32 = 25.6_TFLOPS,
+              .bf16 = 102.6_TFLOPS,
+              .fp16 = 102.6_TFLOPS,
+              .fp8 = 205.1_TFLOPS,
+              .int8 = 205.1_TFLOPS},
+    .sparse = {.bf16 = 205.1_TFLOPS, .fp16 = 205.1_TFLOPS, .fp8 = 410.3_TFLOPS},
+    .pcie = pcie_link{.generation = 5, .lanes = 16},
+    .tdp = 160_W,
+    .source =
+        "AMD via Corsair and TweakTown (821 TOPS in int4, sparse); 1024 FLOP per clock and CU",
+    .trust = confidence::formula,
+};
+
+// Rates in fp32 are those of two instructions at once, which few kernels reach.
+inline constexpr gpu_spec rx_7900_xtx{
+    .id = "rx_7900_xtx",
+    .name = "Radeon RX 7900 XTX",
+    .driver_names = {"AMD Radeon RX 7900 XTX", "Radeon RX 7900 XTX"},
+    .vendor = gpu_vendor::amd,
+    .architecture = "RDNA 3 gfx1100",
+    .year = 2022,
+    .sm_count = 96,
+    .clock_MHz = 2500,
+    .memory_label_GB = 24,
+    .memory_bandwidth = 960_GBps,
+    .dense = {.fp32 = 61.4_TFLOPS,
+              .bf16 = 122.9_TFLOPS,
+              .fp16 = 122.9_TFLOPS,
+              .int8 = 122.9_TFLOPS},
+    .pcie = pcie_link{.generation = 4, .lanes = 16},
+    .tdp = 355_W,
+    .source = "guru3d and cputronic.com; 512 FLOP per clock and CU",
+    .trust = confidence::formula,
+};
+
+// Power of 300 W too is published.
+inline constexpr gpu_spec rx_7900_xt{
+    .id = "rx_7900_xt",
+    .name = "Radeon RX 7900 XT",
+    .driver_names = {"AMD Radeon RX 7900 XT", "Radeon RX 7900 XT"},
+    .vendor = gpu_vendor::amd,
+    .architecture = "RDNA 3 gfx1100",
+    .year = 2022,
+    .sm_count = 84,
+    .clock_MHz = 2400,
+    .memory_label_GB = 20,
+    .memory_bandwidth = 800_GBps,
+    .dense = {.fp32 = 51.6_TFLOPS,
+              .bf16 = 103.2_TFLOPS,
+              .fp16 = 103.2_TFLOPS,
+              .int8 = 103.2_TFLOPS},
+    .pcie = pcie_link{.generation = 4, .lanes = 16},
+    .tdp = 315_W,
+    .source = "guru3d and cputronic.com; 512 FLOP per clock and CU; hardwaredb.net",
+    .trust = confidence::formula,
 };
 
 }  // namespace gpuplan::catalog
