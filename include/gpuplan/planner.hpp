@@ -243,11 +243,13 @@ class planner {
     const bool chooses_layers = candidate.group.layers != 0;
     if (request_.goal == plan_goal::least_memory)
       return chooses_layers ? examine_memory_by_layers(candidate) : examine_memory(candidate);
-    if (chooses_layers) return examine_by_layers(candidate);
+    if (candidate.takes_more_layers) return examine_by_layers(candidate);
     const double needed = required(candidate, candidate.allowed.high);
     if (needed <= budget_) return insert(candidate, candidate.allowed.high, needed);
-    if (candidate.allowed.count() == 1) return note_too_large(candidate, needed, budget_);
-    postpone(candidate);
+    if (candidate.allowed.count() > 1)
+      postpone(candidate);
+    else if (!chooses_layers)
+      note_too_large(candidate, needed, budget_);
   }
   // With less accumulation.
   constexpr void postpone(plan_candidate less) {
@@ -299,16 +301,16 @@ class planner {
       else if (many != 0)
         insert(fitting, many, required(fitting, many));
     }
-    if (all.count == candidate.group.layers) return;
-    const bool is_one = candidate.allowed.count() == 1;
-    const fewest_layers least = is_one ? all : fewest(candidate, candidate.allowed.low, most);
-    if (least.count > most) {
+    if (all.count > most && all.needed < infinity) {  // else no more are of interest
       plan_candidate whole = candidate;
       whole.group.layers = most;
-      return note_too_large(whole, least.needed, budget_);
+      const double needed =
+          candidate.allowed.count() == 1 ? all.needed : required(whole, candidate.allowed.low);
+      if (needed > budget_) return note_too_large(whole, needed, budget_);
     }
-    if (is_one) return;
-    for (std::int64_t layers = least.count; layers <= most && layers < all.count; ++layers) {
+    if (candidate.allowed.count() == 1) return;
+    for (std::int64_t layers = candidate.group.layers; layers <= most && layers < all.count;
+         ++layers) {
       const plan_candidate less = all_.recomputing(candidate, layers);
       if (value_of(less, less.allowed.high) > limit()) break;
       postpone(less);

@@ -202,21 +202,22 @@ TEST_CASE("of plans those can be asked for that have given degrees") {
     return best[column].is_string() ? best[column].get<std::string>()
                                     : std::to_string(best[column].get<int>());
   };
-  const json again = json_answer(planned,
-                                 of({"--tensor-parallel",
-                                     text("tensor_parallel"),
-                                     "--pipeline-parallel",
-                                     text("pipeline_parallel"),
-                                     "--virtual-pipeline",
-                                     text("virtual_pipeline"),
-                                     "--context-parallel",
-                                     text("context_parallel"),
-                                     "--zero",
-                                     text("zero_stage"),
-                                     "--recompute",
-                                     text("recompute"),
-                                     "--micro-batch",
-                                     text("micro_batch")}));
+  const json again =
+      json_answer(planned,
+                  of({"--tensor-parallel",
+                      text("tensor_parallel"),
+                      "--pipeline-parallel",
+                      text("pipeline_parallel"),
+                      "--virtual-pipeline",
+                      text("virtual_pipeline"),
+                      "--context-parallel",
+                      text("context_parallel"),
+                      "--zero",
+                      text("zero_stage"),
+                      best["recompute_layers"].is_null() ? "--recompute" : "--recompute-layers",
+                      text(best["recompute_layers"].is_null() ? "recompute" : "recompute_layers"),
+                      "--micro-batch",
+                      text("micro_batch")}));
   CHECK(again[0]["step_s"] == best["step_s"]);
   for (const json& row :
        json_answer(planned, of({"--data-parallel", "2-4", "--accumulation", "8-16"}))) {

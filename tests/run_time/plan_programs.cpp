@@ -58,6 +58,7 @@ gpuplan::plan_request gpt2_on_2_gpus() {
                    .expert_parallel = any,
                    .zero_stage = range<std::int64_t>{0, 3},
                    .recompute = true,
+                   .recompute_layers = true,
                    .sequence_parallel = true};
   return request;
 }
@@ -317,7 +318,11 @@ TEST_CASE("a plan's time is told with its parts, its range and what it achieves"
     const double mfu = number("tokens_per_s") * token / (number("gpus") * 165.2e12);
     CHECK(number("mfu_pct") == doctest::Approx(100 * mfu).epsilon(0.002));
     // layers again, or their attention's two products
-    const double again = row["recompute"] == "full"        ? layer
+    const double chunks = number("pipeline_parallel") * number("virtual_pipeline");
+    const double some = row["recompute_layers"].is_null()
+                            ? 0
+                            : std::min(1.0, number("recompute_layers") * chunks / 12);
+    const double again = row["recompute"] == "full"        ? some * layer
                          : row["recompute"] == "selective" ? 4.0 * 1024 * 768
                                                            : 0;
     CHECK(number("hfu_pct") ==

@@ -604,3 +604,42 @@ TEST_CASE("so it does of PyTorch's pipelines of several chunks") {
   CHECK(sums.with_answer > 100);
   CHECK(sums.memory_binds > 30);
 }
+
+// Of a pipeline that is not full memory rises with accumulation, so that with less of it fewer
+// layers are recomputed.
+TEST_CASE("so it does where fewer layers are recomputed with less accumulation") {
+  dice roll{std::mt19937_64(7)};
+  tally sums;
+  for (int space = 0; space < 300; ++space) {
+    plan_request request;
+    training_setup& setup = request.setup;
+    setup.framework = catalog::megatron_transformer_engine;
+    setup.model = {.num_hidden_layers = one_of<std::int64_t>(roll, {16, 24, 32}),
+                   .hidden_size = 256,
+                   .intermediate_size = 1024,
+                   .num_attention_heads = 4,
+                   .num_key_value_heads = 4,
+                   .vocab_size = 1000};
+    setup.sequence_length = one_of<std::int64_t>(roll, {512, 4096});
+    setup.precision = bf16_megatron;
+    request.on = {.gpu = catalog::a100_sxm4_80gb,
+                  .nodes = 2,
+                  .gpus_per_node = 4,
+                  .between_nodes = 25_GBps,
+                  .price_per_gpu = dated_price{2_usd_per_hour, "2026-01-01", "a test"}};
+    request.efficiency = catalog::ampere;
+    request.effective_batch = {roll.from(1, 4), roll.from(5, 12)};
+    request.space = {.pipeline_parallel = range<std::int64_t>{roll.coin() ? 8 : 4, 8},
+                     .recompute = true,
+                     .recompute_layers = true,
+                     .micro_batch = {1, roll.from(1, 2)}};
+    if (roll.coin()) request.space.virtual_pipeline = range<std::int64_t>{1, 2};
+    if (roll.coin())
+      compare(request, roll, memory_with_floor{}, roofline_times{}, roofline_times{}, sums);
+    else
+      compare(request, roll, memory_by_division{}, roofline_times{}, roofline_times{}, sums);
+  }
+  CHECK(sums.wrong == 0);
+  CHECK(sums.with_answer > 80);
+  CHECK(sums.some_layers > 60);
+}

@@ -1,6 +1,7 @@
 #include "setups/options.hpp"
 
 #include <gpuplan/catalog/implementations.hpp>
+#include <gpuplan/io/characters.hpp>
 #include <gpuplan/io/framework_words.hpp>
 #include <gpuplan/io/module_names.hpp>
 #include <gpuplan/io/trainer/configured_training.hpp>
@@ -225,7 +226,13 @@ void choose_framework(const arguments& given, const named_model& model, training
 
 // Shares that nobody has.
 void check_shares(const training_setup& setup, const batch_plan& plan) {
-  const int stage = setup.parallelism.zero_stage;
+  const parallelism& layout = setup.parallelism;
+  const int stage = layout.zero_stage;
+  if (layout.sequence_parallel && layout.tensor_parallel == 1)
+    throw bad_request(
+        "--sequence-parallel: one GPU has all of a sequence; --tensor-parallel gives more");
+  if (!layout.split.is_even() && layout.pipeline_parallel == 1)
+    throw bad_request("--pipeline-split: one stage has all layers; --pipeline-parallel gives more");
   if (stage > 0 && plan.data_parallel == 1)
     throw bad_request("--zero " + std::to_string(stage) +
                       ": one GPU shares with nobody; --data-parallel gives more");
@@ -561,7 +568,10 @@ void add_setup_options(CLI::App& app, arguments& to) {
                             "--recompute",
                             "What is computed again (default: none)",
                             recomputes,
-                            [&to](const auto& is) { to.setup.recompute = is; })
+                            [&to](const auto& is) {
+                              to.setup.recompute = is;
+                              to.setup.recompute_layers = 0;
+                            })
       ->group(group);
   add_recompute_layers_option(app, [&to](std::int64_t layers) {
     to.setup.recompute = recompute_mode::full;
@@ -594,6 +604,27 @@ void add_setup_options(CLI::App& app, arguments& to) {
                         if (traits_of(is).folds && app.count("--virtual-pipeline") == 0)
                           layout.virtual_pipeline = 2;
                       })
+      ->group(group);
+  app.add_option_function<std::string>(
+         "--pipeline-split",
+         [&layout](const std::string& words) { layout.split = *split_named(words); },
+         "Of stages that are not alike: E, L or EL where the embedding, the head or both count as "
+         "a "
+         "layer, or [3..2], [3..], [..2] with the layers of the first and the last one")
+      ->check(CLI::Validator(
+          [](const std::string& words) {
+            return split_named(words) ? std::string()
+                                      : io::printable(words) +
+                                            ": E, L, EL and [FIRST..LAST] are "
+                                            "taken, with numbers of layers";
+          },
+          ""))
+      ->type_name("")
+      ->group(group);
+  app.add_flag_function(
+         "--sequence-parallel,!--no-sequence-parallel",
+         [&layout](std::int64_t times) { layout.sequence_parallel = times > 0; },
+         "The GPUs that share layers have a part each of the sequence between their products")
       ->group(group);
   add_degree(
       app, "--context-parallel", layout.context_parallel, "GPUs that share each sequence", group);
@@ -636,6 +667,27 @@ std::vector<pipeline_schedule> schedules_of(const training_setup& setup,
   return all;
 }
 std::string in_words(pipeline_schedule schedule) { return said(schedules, schedule); }
+known<pipeline_split> split_named(const std::string& words) {
+  if (words == "E") return pipeline_split{.embedding_layers = 1};
+  if (words == "L") return pipeline_split{.head_layers = 1};
+  if (words == "EL") return pipeline_split{.embedding_layers = 1, .head_layers = 1};
+  const bool has_brackets = words.size() > 2 && words.front() == '[' && words.back() == ']';
+  const std::string ends = has_brackets ? words.substr(1, words.size() - 2) : words;
+  const std::size_t dots = ends.find("..");
+  if (dots == std::string::npos) return {};
+  const auto layers = [](const std::string& digits) {
+    known<std::int64_t> count = std::int64_t{0};
+    for (const char digit : digits) {
+      if (digit < '0' || digit > '9' || *count > 1'000'000) return known<std::int64_t>();
+      count = 10 * *count + (digit - '0');
+    }
+    return count;
+  };
+  const known<std::int64_t> first = layers(ends.substr(0, dots));
+  const known<std::int64_t> last = layers(ends.substr(dots + 2));
+  if (!first || !last || *first + *last == 0) return {};
+  return pipeline_split{.first_stage_layers = *first, .last_stage_layers = *last};
+}
 CLI::Option* add_recompute_layers_option(CLI::App& app, std::function<void(std::int64_t)> set) {
   return app
       .add_option_function<std::int64_t>(

@@ -73,6 +73,8 @@ void add_setup_options(CLI::App& app, arguments& to);
 /// The words of `--precision`, `--recompute`, `--sharding` and `--framework`.
 [[nodiscard]] std::vector<std::string> precision_names();
 [[nodiscard]] std::vector<std::string> recompute_names();
+/// A word of `--pipeline-split`, as plans say it; absent of none.
+[[nodiscard]] gpuplan::known<gpuplan::pipeline_split> split_named(const std::string& words);
 /// `--recompute-layers`, which stands in place of `--recompute`.
 CLI::Option* add_recompute_layers_option(CLI::App& app, std::function<void(std::int64_t)> set);
 /// "3 of 8 layers": of a stage or of each of its chunks, where some are recomputed; else empty.

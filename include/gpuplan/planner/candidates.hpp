@@ -81,7 +81,8 @@ struct plan_candidate {
   double bound = 0;
   plan_group group{};
   accumulations allowed{};
-  step_curve step{};  // seconds by its accumulation
+  step_curve step{};               // seconds by its accumulation
+  bool takes_more_layers = false;  // to recompute than its group has, with more time
 
   constexpr double per_sample(std::int64_t accumulation) const {
     return step(accumulation) /

@@ -20,6 +20,19 @@ namespace gpuplan::detail {
 // Whether a plan of a candidate meets the limits: then it ends with the most accumulation that
 // does, or begins with the least where memory is the goal. The time of a sample falls with
 // accumulation, so that of the most is the least of all.
+constexpr bool keep_within_limits(const plan_domain& domain,
+                                  const run_limits& limits,
+                                  plan_candidate& candidate) {
+  const bool from_least = domain.request().goal == plan_goal::least_memory;
+  std::int64_t best = 0;
+  if (limits.may_be_met_by(candidate))
+    best = from_least ? limits.least_accumulation(candidate) : limits.most_accumulation(candidate);
+  if (best == 0) return false;
+  (from_least ? candidate.allowed.low : candidate.allowed.high) = best;
+  candidate.bound = from_least ? 0 : domain.value_of(candidate.group, candidate.per_sample(best));
+  return true;
+}
+// Likewise, of all plans of a candidate, which are counted.
 constexpr bool settle(const plan_domain& domain,
                       const run_limits& limits,
                       plan_candidate& candidate,
@@ -41,17 +54,9 @@ constexpr bool settle(const plan_domain& domain,
     counts.endless += all.count();
     return false;
   }
-  const bool from_least = domain.request().goal == plan_goal::least_memory;
-  std::int64_t best = 0;
-  if (limits.may_be_met_by(candidate))
-    best = from_least ? limits.least_accumulation(candidate) : limits.most_accumulation(candidate);
-  if (best == 0) {
-    counts.refused += all.count();
-    return false;
-  }
-  (from_least ? candidate.allowed.low : candidate.allowed.high) = best;
-  candidate.bound = from_least ? 0 : domain.value_of(candidate.group, candidate.per_sample(best));
-  return true;
+  if (keep_within_limits(domain, limits, candidate)) return true;
+  counts.refused += all.count();
+  return false;
 }
 
 // The plans of a request. One pass over its families finds the lowest candidates that come behind a
@@ -298,10 +303,11 @@ class plan_search {
       if (chooses_layers) set_recomputed(made, layers, most_to_recompute(made));
       return made;
     }
-    // How many layers memory may let a candidate recompute at least.
-    constexpr std::int64_t fewest_layers(const plan_candidate& candidate,
+    // How many layers memory may let a candidate recompute at least, with the least accumulation.
+    constexpr std::int64_t fewest_layers(plan_candidate candidate,
                                          const pipeline_layouts& pipeline) {
       if (domain.request().goal == plan_goal::least_memory) return 1;
+      candidate.allowed.high = candidate.allowed.low;
       const auto is_too_few = [&](std::int64_t layers, std::int64_t most) {
         set_recomputed(setup, layers, most);
         return is_refused(candidate, pipeline);
@@ -319,27 +325,44 @@ class plan_search {
       setup.recompute_layers = 0;
       return fewest;
     }
-    // Likewise, with the time of so many; false where no plan with it is of interest.
-    constexpr bool recompute_fewest(const plan_candidate& here,
-                                    plan_candidate& candidate,
-                                    const pipeline_layouts& pipeline) {
+    // The candidates of a group by how many layers they recompute: none of fewer than memory may
+    // let the least accumulation do with; of each number up to what the most needs, with as much
+    // accumulation as memory may let it have; and the last stands for all that recompute more.
+    constexpr void add_by_layers(int at,
+                                 const plan_candidate& here,
+                                 plan_candidate candidate,
+                                 const pipeline_layouts& pipeline) {
+      plan_candidate whole = candidate;
+      refine(whole, setup, pipeline.held);
+      if (rules_out && whole.bound == infinity) find_refused(at, here, pipeline);
+      if (whole.bound == infinity || is_excluded(whole.bound)) return;
+      candidate.allowed.high = whole.allowed.high;
       const std::int64_t fewest = fewest_layers(candidate, pipeline);
-      if (fewest == candidate.group.layers) return true;
-      candidate.group.layers = fewest;
-      if constexpr (has_times) {
-        const plan_group& group = candidate.group;
-        times.set_recomputed(recomputing(fewest).recompute_layers);
-        candidate.allowed = here.allowed;
-        candidate.step = times
-                             .line({group.pipeline, group.chunks, group.zero},
-                                   group.data_parallel(),
-                                   pipeline.held)
-                             .curve();
-        times.set_fewest_recomputed();
-        plan_counts counted_already;
-        if (!settle(domain, search.limits_, candidate, counted_already)) return false;
+      whole.allowed.low = whole.allowed.high;
+      const std::int64_t most =
+          candidate.allowed.count() == 1 ? fewest : fewest_layers(whole, pipeline);
+      const std::int64_t all = most_to_recompute(setup);
+      for (std::int64_t layers = fewest; layers <= most; ++layers) {
+        set_recomputed(setup, layers, all);
+        plan_candidate one = candidate;
+        if (layers != candidate.group.layers) {
+          one.group.layers = layers;
+          if constexpr (has_times) {
+            times.set_recomputed(setup.recompute_layers);
+            one.step = times
+                           .line({one.group.pipeline, one.group.chunks, one.group.zero},
+                                 one.group.data_parallel(),
+                                 pipeline.held)
+                           .curve();
+          }
+        }
+        if (!keep_within_limits(domain, search.limits_, one)) continue;
+        one.takes_more_layers = layers == most;
+        if (!is_excluded(one.bound)) refine(one, setup, pipeline.held);
+        insert(one);
       }
-      return !is_excluded(candidate.bound);
+      setup.recompute_layers = 0;
+      if constexpr (has_times) times.set_fewest_recomputed();
     }
     constexpr plan_group group_of(const pipeline_layouts& pipeline,
                                   std::int64_t many,
@@ -362,9 +385,14 @@ class plan_search {
                        const pipeline_layouts& pipeline) {
       if (!settle(domain, search.limits_, candidate, found.counts)) return;
       if (is_excluded(candidate.bound)) return;
-      if (has_times && chooses_layers && !recompute_fewest(here, candidate, pipeline)) return;
+      if (has_times && chooses_layers && domain.request().goal != plan_goal::least_memory)
+        return add_by_layers(at, here, candidate, pipeline);
+      candidate.takes_more_layers = chooses_layers;
       refine(candidate, setup, pipeline.held);
       if (rules_out && candidate.bound == infinity) find_refused(at, here, pipeline);
+      insert(candidate);
+    }
+    constexpr void insert(const plan_candidate& candidate) {
       if (candidate.bound < infinity && candidate.bound <= limit &&
           (behind == nullptr || *behind < candidate))
         found.candidates.insert(candidate);
