@@ -155,7 +155,8 @@ search_in_steps searched_in_steps(const plan_request& request,
     // Nothing is asked twice.
     for (int before = 0; before < at.answered; ++before)
       CHECK(!at.questions[before].is_of(at.setup, at.plan));
-    at.questions[at.answered++] = {at.setup.parallelism, at.setup.recompute, at.plan, needed};
+    at.questions[at.answered++] = {
+        at.setup.parallelism, at.setup.recompute, at.setup.recompute_layers, at.plan, needed};
     at.asks = false;
     ++search.asked;
   }

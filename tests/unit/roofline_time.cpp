@@ -116,6 +116,17 @@ constexpr bool bubbles_are_those_of_equal_stages() {
   return true;
 }
 
+// What a stage recomputes where each chunk recomputes so many layers, of what it does of all.
+constexpr double share_recomputed(parallelism layout, std::int64_t layers) {
+  layout.zero_stage = 1;
+  roofline_time model = on_a100(layout, 3);
+  model.terms = {.ends = false};
+  const batch_plan plan{.micro_batch = 2, .data_parallel = 2, .accumulation = 12};
+  const double all = model.breakdown(plan).recompute.value();
+  model.setup.recompute_layers = layers;
+  return model.breakdown(plan).recompute.value() / all;
+}
+
 constexpr bool micro_batches_add_up() {
   const auto at = [](std::int64_t accumulation) {
     return replicated.step({8, 64, accumulation}).value();
@@ -640,6 +651,23 @@ constexpr training_setup in_fp8 = [] {
   setup.precision = bf16_mixed_with_fp8;
   return setup;
 }();
+
+// 10 layers of a stage, in one chunk and in five of two; 7, 8, 8 and 7 of four.
+TEST_CASE("layers are recomputed in each chunk") {
+  STATIC_CHECK(near(share_recomputed({.pipeline_parallel = 3}, 5), 0.5));
+  STATIC_CHECK(near(share_recomputed({.pipeline_parallel = 3}, 11), 1));
+  STATIC_CHECK(near(share_recomputed({.pipeline_parallel = 3, .virtual_pipeline = 5}, 1), 0.5));
+  STATIC_CHECK(near(share_recomputed({.pipeline_parallel = 3, .virtual_pipeline = 5}, 2), 1));
+  CONSTEXPR parallelism uneven{.pipeline_parallel = 4,
+                               .split = {.embedding_layers = 1, .head_layers = 1}};
+  STATIC_CHECK(near(share_recomputed(uneven, 7), 7 / 8.0));
+  CONSTEXPR training_setup some = [] {
+    training_setup setup = replicated.setup;
+    setup.recompute_layers = 7;
+    return setup;
+  }();
+  STATIC_CHECK(near(detail::recomputed_share(some, uneven), 28 / 30.0));
+}
 
 TEST_CASE("what a step achieves is its FLOPs over its time") {
   CONSTEXPR duration step = replicated.step(of_512);
