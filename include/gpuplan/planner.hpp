@@ -394,7 +394,7 @@ class planner {
         candidate.group};
     int at = answer_.count;
     for (int there = 0; there < answer_.count; ++there)
-      if (ranks_[there].group.same_layout(candidate.group)) at = there;
+      if (ranks_[there].group.same_choice(candidate.group)) at = there;
     if (at < answer_.count && !(place < ranks_[at])) return;
     if (at == wanted_) {
       if (!(place < ranks_[--at])) return;

@@ -28,12 +28,23 @@ struct plan_group {
 
   constexpr std::int64_t model_ranks() const { return tensor * context * pipeline; }
   constexpr std::int64_t data_parallel() const { return gpus / model_ranks(); }
-  // But for how many layers are recomputed: of these one is the best.
+  // But for how many layers are recomputed.
   constexpr bool same_layout(const plan_group& other) const {
+    return recompute == other.recompute && same_degrees(other);
+  }
+  // Where that is chosen none is one of the numbers, of which one is the best.
+  constexpr bool same_choice(const plan_group& other) const {
+    const auto chooses = [](const plan_group& a, const plan_group& b) {
+      return a.layers != 0 && static_cast<recompute_mode>(b.recompute) == recompute_mode::none;
+    };
+    return same_degrees(other) &&
+           (recompute == other.recompute || chooses(*this, other) || chooses(other, *this));
+  }
+  constexpr bool same_degrees(const plan_group& other) const {
     return gpus == other.gpus && tensor == other.tensor && context == other.context &&
-           expert == other.expert && recompute == other.recompute && pipeline == other.pipeline &&
-           split == other.split && chunks == other.chunks && zero == other.zero &&
-           sequence == other.sequence && setup == other.setup;
+           expert == other.expert && pipeline == other.pipeline && split == other.split &&
+           chunks == other.chunks && zero == other.zero && sequence == other.sequence &&
+           setup == other.setup;
   }
   // Of plans as good, the one that is simpler comes first.
   friend constexpr auto operator<=>(const plan_group&,
