@@ -303,3 +303,100 @@ TEST_CASE("GPUs and degrees beyond 2^20 are refused by name") {
   CHECK(micro_batch.status == 2);
   CHECK(has(micro_batch.err, "--micro-batch"));
 }
+
+// 126 layers, with both ends 128, are two in each of four chunks of 16 stages: with all of them
+// kept a step does not fit, with one of two it does.
+TEST_CASE("as few layers are recomputed as fit, and a plan's words ask for it again") {
+  const std::vector<std::string> training{"llama-3.1-405b",
+                                          "--framework",
+                                          "megatron-te",
+                                          "--gpu",
+                                          "h100-sxm",
+                                          "--gpus",
+                                          "16384",
+                                          "--batch",
+                                          "2048",
+                                          "--sequence-length",
+                                          "8192"};
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = training;
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  const std::vector<std::string> ranks{"--tensor-parallel", "8", "--pipeline-parallel", "16"};
+  const json best = json_answer(planned, with(ranks))[0];
+  CAPTURE(best.dump());
+  CHECK(best["recompute"] == "full");
+  CHECK(best["recompute_layers"] == 1);
+  CHECK(best["pipeline_split"] == "EL");
+  CHECK(best["sequence_parallel"] == "yes");
+  CHECK(has(planned(with(ranks)).out, "1 of 2 layers"));
+  std::vector<std::string> same = ranks;
+  const auto number = [&](const char* column) { return std::to_string(best[column].get<int>()); };
+  same.insert(same.end(),
+              {"--virtual-pipeline",
+               number("virtual_pipeline"),
+               "--zero",
+               number("zero_stage"),
+               "--recompute-layers",
+               number("recompute_layers")});
+  CHECK(json_answer(planned, with(same))[0]["step_s"] == best["step_s"]);
+  CHECK(json_answer(planned,
+                    with({"--tensor-parallel",
+                          "8",
+                          "--pipeline-parallel",
+                          "16",
+                          "--recompute",
+                          "full"}))[0]["step_s"] > best["step_s"]);
+  same.insert(same.end(), {"--sequence-parallel", "--pipeline-split", best["pipeline_split"]});
+  const auto timed = [](const std::vector<std::string>& words) {
+    return output_of_command("time", words);
+  };
+  const json again = json_answer(timed, with(same))[0];
+  for (const char* column : {"step_s", "memory_GiB", "recompute", "recompute_layers"})
+    CHECK(again[column] == best[column]);
+  CHECK(has(timed(with(same)).out, "embedding and head as layers"));
+  const outcome apart = timed({"gpt2", "--recompute", "none", "--recompute-layers", "3"});
+  CHECK(apart.status == 2);
+  CHECK(has(apart.err, "--recompute-layers"));
+  const outcome alone = timed({"gpt2", "--framework", "megatron-te", "--pipeline-split", "EL"});
+  CHECK(alone.status == 2);
+  CHECK(has(alone.err, "--pipeline-parallel gives more"));
+  const outcome one_rank = timed({"gpt2", "--framework", "megatron-te", "--sequence-parallel"});
+  CHECK(one_rank.status == 2);
+  CHECK(has(one_rank.err, "--tensor-parallel gives more"));
+}
+
+TEST_CASE("splits of stages are taken as plans say them") {
+  using gpuplan::pipeline_split;
+  const auto said = [](const std::string& words) { return setups::split_named(words); };
+  for (const pipeline_split& split :
+       {pipeline_split{.embedding_layers = 1},
+        pipeline_split{.head_layers = 1},
+        pipeline_split{.embedding_layers = 1, .head_layers = 1},
+        pipeline_split{.first_stage_layers = 3, .last_stage_layers = 2},
+        pipeline_split{.first_stage_layers = 3},
+        pipeline_split{.last_stage_layers = 21}}) {
+    const std::string words = plan_program::split_in_letters(split);
+    CAPTURE(words);
+    REQUIRE(said(words));
+    CHECK(*said(words) == split);
+  }
+  CHECK(*said("3..2") == *said("[3..2]"));
+  for (const char* words : {"",
+                            "e",
+                            "LE",
+                            "[]",
+                            "..",
+                            "[..]",
+                            "[0..0]",
+                            "3",
+                            "[3.2]",
+                            "[a..2]",
+                            "[1..2",
+                            "-1..2",
+                            "[9999999999999999999..1]"}) {
+    CAPTURE(words);
+    CHECK_FALSE(said(words));
+  }
+}
