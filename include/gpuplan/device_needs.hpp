@@ -5,6 +5,7 @@
 #include <gpuplan/batch.hpp>
 #include <gpuplan/gpu.hpp>
 #include <gpuplan/training_setup.hpp>
+#include <gpuplan/training_setup/dispatch.hpp>
 #include <gpuplan/units.hpp>
 
 #include <cstdint>
@@ -43,7 +44,7 @@ inline constexpr bytes kernels_loaded_at_once =
 /// uses them. The workspaces of cuBLAS come from PyTorch's allocator.
 struct device_needs {
   bytes kernels{};        // where they are all loaded at once
-  bytes communication{};  // buffers of NCCL
+  bytes communication{};  // buffers of NCCL, and of DeepEP or HybridEP
   bytes inference{};      // an engine that generates on the same device, as stated
 
   [[nodiscard]] constexpr bytes total() const { return kernels + communication + inference; }
@@ -80,7 +81,8 @@ struct device_needs {
   device_needs needs;
   if (setup.framework.implementation.loads_all_kernels) needs.kernels = kernels_loaded_at_once;
   const auto connections = static_cast<double>(nccl_connections * communicators(setup, plan));
-  needs.communication = nccl_connection * (connections * static_cast<double>(channels));
+  needs.communication = nccl_connection * (connections * static_cast<double>(channels)) +
+                        bytes::from_value(detail::dispatch_buffers(setup, plan.micro_batch));
   needs.inference = bytes::from_value(static_cast<double>(setup.inference_bytes));
   return needs;
 }

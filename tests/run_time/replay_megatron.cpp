@@ -3,6 +3,7 @@
 // allocate. Bytes are those of PyTorch 2.15's allocator in the third step.
 
 #include <gpuplan/catalog/frameworks.hpp>
+#include <gpuplan/device_needs.hpp>
 #include <gpuplan/memory/step_peaks.hpp>
 #include <gpuplan/replay.hpp>
 
@@ -237,6 +238,68 @@ TEST_CASE("experts hold as many rows as their capacity says") {
   CHECK(validate(dense).why().code == errc::no_such_code);
   dense.expert_capacity = 0;
   CHECK(validate(dense).why().code == errc::out_of_bounds);
+}
+
+// DeepSeek-V3's experts among 64 ranks, a layer of them.
+training_setup dispatched_by(token_dispatcher dispatcher, std::int64_t ranks = 64) {
+  training_setup setup = divided(
+      with_experts(engine(1, 8),
+                   {.num_experts = 256, .num_experts_per_tok = 8, .moe_intermediate_size = 256}),
+      {.expert_parallel = ranks});
+  setup.dispatcher = dispatcher;
+  return setup;
+}
+
+TEST_CASE("kernels that send a token once to a rank hold fewer rows than an all-to-all") {
+  const auto peak = [](token_dispatcher dispatcher, std::int64_t ranks) {
+    const training_setup setup = dispatched_by(dispatcher, ranks);
+    REQUIRE(validate(setup));
+    return replay(setup, {64, ranks, 1})->peak.requested;
+  };
+  using enum token_dispatcher;
+  for (const std::int64_t ranks : {2, 8, 64}) {
+    // Of HybridEP all that is not in rows of experts lies in its buffers.
+    CHECK(peak(deepep, ranks) < peak(all_to_all, ranks));
+    CHECK(peak(hybridep, ranks) < peak(deepep, ranks));
+  }
+}
+
+TEST_CASE("the buffers of DeepEP and HybridEP, as their sources work them out") {
+  const auto held =
+      [](token_dispatcher dispatcher, std::int64_t ranks, std::int64_t micro_batch = 1) {
+        training_setup setup = dispatched_by(dispatcher, ranks);
+        setup.model.hidden_size = 7168;
+        setup.sequence_length = 4096;
+        const batch_plan plan{.micro_batch = micro_batch, .data_parallel = ranks};
+        training_setup by_nccl = setup;
+        by_nccl.dispatcher = token_dispatcher::all_to_all;
+        return (needs_of(setup, plan, 24).communication - needs_of(by_nccl, plan, 24).communication)
+            .value();
+      };
+  // 10 channels x 8 ranks x (5 x 4 + 256 x (2 x 7168 + 8 + 1024 + 512 + 512)).
+  CHECK(held(token_dispatcher::deepep, 8) == 80 * (20 + 256 * 16392.0));
+  // 10 x 8 x (19 x 4 + 288 x 16392), and 512 MiB, as 10 x 8 x (144 + 280 x 16408) and a MiB fit.
+  CHECK(held(token_dispatcher::deepep, 64) == 80 * (76 + 288 * 16392.0) + 512 * 1048576.0);
+  CHECK(held(token_dispatcher::deepep, 64, 2) == held(token_dispatcher::deepep, 64));
+  // 4,096 tokens of 8 ranks: 7,168 elements, the weights of 256 experts, 56 scales.
+  CHECK(held(token_dispatcher::hybridep, 8) == 8 * 4096 * (2 * 7168 + 4 * 256 + 4 * 56.0));
+  CHECK(held(token_dispatcher::hybridep, 8, 2) == 2 * held(token_dispatcher::hybridep, 8));
+  // Of 64 the same for 32 experts of a domain, a copy to send from, and 7 domains' four times.
+  CHECK(held(token_dispatcher::hybridep, 64) ==
+        4096 * (64 * (14336 + 128 + 224.0) + (14336 + 1024 + 224.0) +
+                7 * (3 * (14336 + 128.0) + 224)));
+}
+
+TEST_CASE("dispatchers are refused beside what they do not take") {
+  const auto why = [](const training_setup& setup) { return validate(setup).why(); };
+  CHECK(failure_text(why(dispatched_by(token_dispatcher::deepep, 1))).c_str() ==
+        std::string("dispatcher deepep is not taken beside expert_parallel 1; all_to_all is"));
+  CHECK(failure_text(why(dispatched_by(token_dispatcher::deepep, 256))).c_str() ==
+        std::string("dispatcher deepep is not taken beside expert_parallel 256; all_to_all is"));
+  CHECK(validate(dispatched_by(token_dispatcher::hybridep, 256)));
+  training_setup dense = engine(2, 4);
+  dense.dispatcher = token_dispatcher::hybridep;
+  CHECK(why(dense).code == errc::no_such_code);
 }
 
 }  // namespace

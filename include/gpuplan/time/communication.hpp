@@ -16,6 +16,7 @@
 #include <gpuplan/time/overlap.hpp>
 #include <gpuplan/time/rates.hpp>
 #include <gpuplan/training_setup.hpp>
+#include <gpuplan/training_setup/dispatch.hpp>
 
 #include <cstdint>
 
@@ -49,13 +50,20 @@ class layout_communication {
                           count(layout_.context_parallel);
     return tokens * count(setup_.model.hidden_size) * element_bytes();
   }
-  // What a rank sends of it to the experts: each token to as many as it uses, and what it pads.
+  // What a rank sends of it to the experts: each token to as many as it uses, and what it pads;
+  // by kernels that send it once, to as many ranks, or nodes, as have any of these.
   constexpr double routed_bytes(bool in_decoder) const {
     const expert_mixture& moe = setup_.model.moe;
+    const std::int64_t ranks = layout_.expert_parallel;
+    double copies = count(moe.num_experts_per_tok);
+    if (setup_.dispatcher != token_dispatcher::all_to_all) {
+      const std::int64_t nodes = group_of(ranks, 1, linked_gpus(on_)).nodes();
+      copies = groups_reached(moe, nodes > 1 ? nodes : ranks);
+    }
     const double narrowed =
         moe.moe_latent_size == 0 ? 1 : count(moe.moe_latent_size) / count(setup_.model.hidden_size);
-    return stream_bytes(in_decoder) / count(layout_.tensor_parallel) *
-           count(moe.num_experts_per_tok) * setup_.expert_capacity * narrowed;
+    return stream_bytes(in_decoder) / count(layout_.tensor_parallel) * copies *
+           setup_.expert_capacity * narrowed;
   }
   // Of a weight that is gathered: frozen ones may be in four bits, with a scale for each block.
   constexpr double gathered_bytes() const {

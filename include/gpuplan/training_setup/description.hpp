@@ -25,6 +25,15 @@ enum class attention_kernel {
   eager       // the model's own operators
 };
 
+/// How tokens reach experts on other ranks, and come back: by Megatron-Core's dispatcher alltoall,
+/// or by the kernels behind its flex. Those were read, not run: what they hold and send is what
+/// their public source of November 2026 says.
+enum class token_dispatcher {
+  all_to_all,  // NCCL's: each token once for each of its experts
+  deepep,   // DeepEP's Buffer: once to each rank with any of them, across nodes once to each node
+  hybridep  // NVIDIA's HybridEP: likewise, and they come and go sorted by expert
+};
+
 /// What the loss is.
 enum class training_objective {
   next_token,  // the class's own, of all tokens
@@ -67,6 +76,7 @@ struct training_setup {
   // Megatron-Core's moe_expert_capacity_factor. Where experts are not balanced it stands for the
   // busiest rank's.
   double expert_capacity = 1;
+  token_dispatcher dispatcher = token_dispatcher::all_to_all;
   // full: layers between two inputs that are kept, Megatron's recompute_method uniform with
   // recompute_num_layers,
   std::int64_t recompute_span = 1;

@@ -3,6 +3,7 @@
 // How ranks share a training: what keeps a framework from a layout. Private.
 
 #include <gpuplan/training_setup/description.hpp>
+#include <gpuplan/training_setup/dispatch.hpp>
 
 #include <cstdint>
 
@@ -381,6 +382,19 @@ constexpr failure flaw_of_experts(const training_setup& setup) {
       (moe.num_experts == 0 || !setup.framework.layers().has_every_part))
     return without_code(
         {capacity, experts, {fact::layers, setup.framework.layers().name}, {fact::takes, 1}});
+  const named_fact dispatcher{fact::dispatcher, setup.dispatcher};
+  const named_fact all_to_all{fact::takes, token_dispatcher::all_to_all};
+  if (setup.dispatcher != token_dispatcher::all_to_all) {
+    if (moe.num_experts == 0 || !setup.framework.layers().has_every_part)
+      return without_code(
+          {dispatcher, experts, {fact::layers, setup.framework.layers().name}, all_to_all});
+    // Flex is asserted to have ranks to send to, DeepEP to have a setting for as many.
+    const bool is_deepep = setup.dispatcher == token_dispatcher::deepep;
+    const std::int64_t ranks = layout.expert_parallel;
+    if (is_deepep ? deepep_queue_of(ranks).ranks == 0
+                  : ranks == 1 || (ranks > nvlink_peers && ranks % nvlink_peers != 0))
+      return without_code({dispatcher, {fact::expert_parallel, ranks}, all_to_all});
+  }
   if (moe.num_experts == 0) return {};
   // Tensor-parallel ranks have experts of their own (expert_tensor_parallel_size 1), and tokens: a
   // part of the sequence each.

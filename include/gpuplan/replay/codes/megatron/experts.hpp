@@ -6,6 +6,7 @@
 // Private.
 
 #include <gpuplan/replay/codes/megatron/mlp.hpp>
+#include <gpuplan/training_setup/dispatch.hpp>
 
 #include <cstdint>
 #include <utility>
@@ -136,6 +137,7 @@ class megatron_experts : public megatron_mlp {
       if (made.size() != 0) shared = drop_until_backward(made, shared);
     }
     dispatcher_state& kept = dispatchers_[by.dispatcher];
+    const bool has_kernels = ranks_ > 1 && setup.dispatcher != token_dispatcher::all_to_all;
     {
       value probabilities, map;
       route(gate(x, by.router), tokens, capacity, probabilities, map);
@@ -146,22 +148,186 @@ class megatron_experts : public megatron_mlp {
     const auto turned = [&](argument given, const sizes& apart, const sizes& wanted) {
       return view(t, contiguous(t, transpose(t, view(t, given, apart), 0, 1)), wanted);
     };
-    value permuted, permuted_weights;
-    {
-      value narrowed = t.share(x);
-      if (is_latent) narrowed = engine_matmul(x, {}, by.narrow, false, {});
-      permute(view(t, narrowed, {tokens, width}), kept, rows, permuted, permuted_weights);
+    const auto narrowed = [&] {
+      value narrow = t.share(x);
+      if (is_latent) narrow = engine_matmul(x, {}, by.narrow, false, {});
+      return view(t, narrow, {tokens, width});
+    };
+    value permuted, permuted_weights, received, out, result;
+    if (has_kernels) {
+      dispatched sent = dispatch(narrowed(), kept, rows);
+      out = through_experts(sent.rows, sent.weights, by);
+      sent.rows.drop();
+      sent.weights.drop();
+      result = combine(out, sent, kept);
+    } else {
+      permute(narrowed(), kept, rows, permuted, permuted_weights);
+      received = all_to_all(permuted);
+      permuted_weights = all_to_all(permuted_weights);
+      {
+        const value by_expert = turned(received, {ranks_, local, capacity, width}, {rows, width});
+        const value weights = turned(permuted_weights, {ranks_, local, capacity}, sizes{rows});
+        out = through_experts(by_expert, weights, by);
+      }
+      out = turned(out, {local, ranks_, capacity, width}, {rows, width});
+      out = all_to_all(out);
+      result = unpermute(out, kept.places, {tokens, width});
     }
-    const value received = all_to_all(permuted);
-    permuted_weights = all_to_all(permuted_weights);
+    result = view(t, result, {x.size[0], x.size[1], width});
+    if (is_latent) result = engine_matmul(result, {}, by.widen, false, {});
+    if (shared->defined()) result = add(t, result, shared);
+    return result;
+  }
+
+ private:
+  // What a layer's dispatcher holds until its next micro-batch.
+  struct dispatcher_state {
+    tensor sorted{}, restored{};
+    tensor probabilities{}, map{}, counts{}, places{};
+  };
+
+  // -- DeepEP and HybridEP, as Megatron-Core's _DeepepManager and _HybridEPManager call them
+
+  // Rows of this rank's experts, what weighs them, and what says where they came from.
+  struct dispatched {
+    value rows{}, weights{};
+    value places[4]{};
+    std::int64_t tokens = 0;   // of this rank
+    std::int64_t arrived = 0;  // of all ranks, each once
+  };
+
+  constexpr dispatched dispatch(argument given, dispatcher_state& kept, std::int64_t rows) {
+    const held tokens(given);
+    dispatched sent;
+    sent.tokens = tokens.size[0];
+    const double most = static_cast<double>(sent.tokens * ranks_);
+    const double reached = gpuplan::detail::groups_reached(model.moe, ranks_) *
+                           static_cast<double>(sent.tokens) * setup.expert_capacity;
+    sent.arrived = static_cast<std::int64_t>(reached < most ? reached : most);
+    if (sent.arrived < 1) sent.arrived = 1;
+    if (setup.dispatcher == token_dispatcher::deepep)
+      send_by_deepep(tokens, kept, rows, sent);
+    else
+      send_by_hybridep(tokens, kept, rows, sent);
+    return sent;
+  }
+  // setup_metadata, dispatch, get_permuted_hidden_states_by_experts
+  constexpr void send_by_deepep(const tensor& tokens,
+                                dispatcher_state& kept,
+                                std::int64_t rows,
+                                dispatched& sent) {
+    const std::int64_t nodes = gpuplan::detail::nodes_of_experts(ranks_);
+    const std::int64_t local = experts_ / ranks_;
+    const sizes of_arrived{sent.arrived, chosen_};
+    value weights = t.make({sent.tokens, chosen_}, half_);  // topk
+    value indices = t.make(weights->size, element::int64);
+    const int largest = t.add_node(whole_backward_, {&kept.probabilities});
+    t.note(largest, {experts_});
+    t.keep(largest, indices);
+    t.result_of(largest, weights.get());
+    weights = cast(t, weights, element::fp32);
+    const int by = t.add_node(dispatch_backward_, {&tokens, &*weights});
+    t.note(by, {sent.tokens, tokens.size[1], chosen_});
+    sent.places[0] = t.make({sent.tokens, ranks_}, element::boolean);  // is_token_in_rank
+    value received = t.make({sent.arrived, tokens.size[1]}, half_);
+    // recv_src_idx, or recv_src_meta
+    sent.places[1] = t.make({sent.arrived, nodes > 1 ? 2 : 1}, element::int32);
+    value received_indices = t.make(of_arrived, element::int64);
+    value received_weights = t.make(of_arrived, element::fp32);
+    // send_head, or send_rdma_head and send_nvl_head of what has come to the node
+    sent.places[2] = t.make({sent.tokens, nodes > 1 ? nodes : ranks_}, element::int32);
+    if (nodes > 1) {
+      const double forwarded = gpuplan::detail::groups_reached(model.moe, nodes);
+      sent.places[3] =
+          t.make({static_cast<std::int64_t>(forwarded * static_cast<double>(sent.tokens)),
+                  gpuplan::detail::nvlink_peers},
+                 element::int32);
+    }
+    keep_places(by, sent);
+    t.result_of(by, received.get(), 0);
+    t.result_of(by, received_weights.get(), 1);
+    indices.drop();
+    weights.drop();
+    value map = t.make({sent.arrived, local}, element::int64);  // _indices_to_multihot
+    value probabilities = t.make({sent.arrived, local}, element::fp32);
+    const int spread = t.add_node(whole_backward_, {&*received_weights});
+    t.note(spread, {chosen_});
+    t.keep(spread, received_indices);
+    t.result_of(spread, probabilities.get());
+    map = t.make({sent.arrived, local}, element::boolean);
+    replace(kept.map, std::move(map));
+    replace(kept.probabilities, std::move(probabilities));
+    received_indices.drop();
+    received_weights.drop();
+    permute(std::move(received), kept, rows, sent.rows, sent.weights);
+  }
+  // dispatch_with_permute
+  constexpr void send_by_hybridep(const tensor& tokens,
+                                  dispatcher_state& kept,
+                                  std::int64_t rows,
+                                  dispatched& sent) {
+    const std::int64_t nodes = gpuplan::detail::nodes_of_experts(ranks_);
+    const std::int64_t local = experts_ / ranks_;
+    {
+      value probabilities = cast(t, kept.probabilities, element::fp32);
+      replace(kept.probabilities, std::move(probabilities));
+    }
+    const int by = t.add_node(dispatch_backward_, {&tokens, &kept.probabilities});
+    kept.probabilities.node = none;
+    t.note(by, {sent.tokens, tokens.size[1], experts_});
+    const std::int64_t of_all = sent.tokens * ranks_;
+    t.touch(of_all * experts_);  // everybody's map
+    sent.places[0] = t.make({sent.tokens * nodes, ranks_ / nodes}, element::int32);
+    sent.places[1] = t.make({sent.tokens, 2 * nodes - 1}, element::boolean);
+    sent.places[2] = t.make({of_all, local}, element::boolean);
+    sent.places[3] = t.make({sent.arrived, local}, element::int32);  // row_id_map
+    sent.rows = t.make({rows, tokens.size[1]}, half_);
+    sent.weights = t.make(sizes{rows}, element::fp32);
+    keep_places(by, sent);
+    t.result_of(by, sent.rows.get(), 0);
+    t.result_of(by, sent.weights.get(), 1);
+  }
+  constexpr void keep_places(int by, const dispatched& sent) {
+    for (const value& each : sent.places)
+      if (each->defined()) t.keep(by, each);
+  }
+  // unpermute, of DeepEP, and the sum of what a token's experts made of it
+  constexpr value combine(const tensor& out, const dispatched& sent, const dispatcher_state& kept) {
+    const std::int64_t width = out.size[1];
+    const bool is_sorted = setup.dispatcher == token_dispatcher::hybridep;
+    value restored = t.share(out);
+    if (!is_sorted) restored = unpermute(out, kept.places, {sent.arrived, width});
+    const int by = t.add_node(combine_backward_, {&*restored});
+    t.note(by, {restored->size[0], width});
+    keep_places(by, sent);
+    value result = t.make({sent.tokens, width}, half_);
+    t.result_of(by, result.get());
+    return result;
+  }
+  struct dispatch_backward final : own_backward {
+    constexpr void run(tape& on, int index, const value* incoming, gradients& out) const override {
+      const auto noted = [&](int at) { return on.nodes[index].argument[at]; };
+      out.of[0] = on.make({noted(0), noted(1)}, incoming[0]->format);
+      out.of[1] = on.make({noted(0), noted(2)}, element::fp32);
+    }
+  };
+  struct combine_backward final : own_backward {
+    constexpr void run(tape& on, int index, const value* incoming, gradients& out) const override {
+      const auto noted = [&](int at) { return on.nodes[index].argument[at]; };
+      out.of[0] = on.make({noted(0), noted(1)}, incoming[0]->format);
+    }
+  };
+
+  constexpr value through_experts(const tensor& by_expert,
+                                  const tensor& weights,
+                                  const expert_modules& by) {
+    const std::int64_t local = experts_ / ranks_;
     value out;
     {
-      const value by_expert = turned(received, {ranks_, local, capacity, width}, {rows, width});
-      const value weights = turned(permuted_weights, {ranks_, local, capacity}, sizes{rows});
       value up = grouped_gemm(by_expert, by.up, local, setup.offloads.expert_input, by.up_bias);
       if (setup.offloads.expert_input) {
         growing_array<int> read;
-        read.push(by_expert->storage);
+        read.push(by_expert.storage);
         up = drop_until_backward(read, up);
       }
       if (recomputes(&recomputed_modules::expert_activation)) {
@@ -178,21 +344,9 @@ class megatron_experts : public megatron_mlp {
         out = grouped_gemm(activated, by.down, local, false, by.down_bias);
       }
     }
-    out = turned(out, {local, ranks_, capacity, width}, {rows, width});
-    out = all_to_all(out);
-    value result =
-        view(t, unpermute(out, kept.places, {tokens, width}), {x.size[0], x.size[1], width});
-    if (is_latent) result = engine_matmul(result, {}, by.widen, false, {});
-    if (shared->defined()) result = add(t, result, shared);
-    return result;
+    return out;
   }
 
- private:
-  // What a layer's dispatcher holds until its next micro-batch.
-  struct dispatcher_state {
-    tensor sorted{}, restored{};
-    tensor probabilities{}, map{}, counts{}, places{};
-  };
   struct parameter_block {
     int first = 0;
     int end = 0;
@@ -291,10 +445,11 @@ class megatron_experts : public megatron_mlp {
     const held tokens(given);
     const std::int64_t count = tokens.size[0];
     const int index = t.add_node(permute_backward_, {&tokens, &kept.probabilities});
-    value places = t.make({count, 2 * experts_ + 1}, element::fp32);  // int32
-    t.touch(4 * experts_ * gpuplan::detail::ceil_div(count, 1024));
+    const std::int64_t experts = kept.probabilities.size[1];
+    value places = t.make({count, 2 * experts + 1}, element::fp32);  // int32
+    t.touch(4 * experts * gpuplan::detail::ceil_div(count, 1024));
     permuted = t.make({rows, tokens.size[1]}, half_);
-    weights = t.make(sizes{rows}, half_);
+    weights = t.make(sizes{rows}, kept.probabilities.format);
     t.keep(index, places);
     t.result_of(index, permuted.get(), 0);
     t.result_of(index, weights.get(), 1);
@@ -308,7 +463,8 @@ class megatron_experts : public megatron_mlp {
       const std::int64_t tokens = on.nodes[index].argument[0];
       const value zeros = on.make(places.size, places.format);
       out.of[0] = on.make({tokens, incoming[0]->size[1]}, incoming[0]->format);
-      out.of[1] = on.make({tokens, (places.size[1] - 1) / 2}, incoming[0]->format);
+      const element of_weights = incoming[incoming[1]->defined() ? 1 : 0]->format;
+      out.of[1] = on.make({tokens, (places.size[1] - 1) / 2}, of_weights);
     }
   };
   constexpr value unpermute(const tensor& x, const tensor& places, const sizes& wanted) {
@@ -432,6 +588,8 @@ class megatron_experts : public megatron_mlp {
   whole_backward whole_backward_{};
   permute_backward permute_backward_{};
   same_rows_backward same_rows_backward_{};
+  dispatch_backward dispatch_backward_{};
+  combine_backward combine_backward_{};
   grouped_backward grouped_backward_{};
   weighted_gate_backward weighted_gate_backward_{};
   gated_by_token_backward gated_by_token_backward_{};
