@@ -126,6 +126,8 @@ inline training_config random_megatron_config(random_numbers& random) {
   is.shape = random_megatron_shape(random, *is.tensor_parallel, layers);
   if (is.shape->moe.num_experts != 0 && coin()) is.expert_parallel = power_of_two(random, 3);
   if (is.shape->moe.num_experts != 0 && coin()) is.expert_capacity = coin() ? 1.5 : 2.0;
+  if (is.expert_parallel && *is.expert_parallel > 1 && coin())
+    is.dispatcher = coin() ? token_dispatcher::deepep : token_dispatcher::hybridep;
   is.sequence_parallel = *is.tensor_parallel > 1 && (is.expert_parallel || coin());
   is.sequence_length = 512 * (1 + random.below(64));
   is.zero_stage = static_cast<int>(random.below(2));

@@ -309,7 +309,6 @@ TEST_CASE("what changes a step of Megatron-LM's and is not estimated is said") {
   };
   for (const char* const flags : {"--moe-router-dtype fp32",
                                   "--moe-pad-expert-input-to-capacity",
-                                  "--moe-enable-deepep",
                                   "--moe-token-dispatcher-type allgather",
                                   "--tp-comm-overlap",
                                   "--deterministic-mode",
@@ -474,6 +473,45 @@ TEST_CASE("mutated scripts of Megatron-LM's are read without a fault") {
     if (is && is.config.gpus) REQUIRE(*is.config.gpus > 0);
   }
   CHECK(read > 1250);
+}
+
+TEST_CASE("flex dispatches by DeepEP, or by what it is told") {
+  const auto of = [](const std::string& flags) {
+    return read_megatron_lm(
+        "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --num-experts 8 " + flags);
+  };
+  const std::string flex = "--moe-token-dispatcher-type flex ";
+  const auto remarks_of = [](const read_config& read) {
+    std::vector<remark> of_dispatchers;
+    for (const remark& one : read.remarks)
+      for (const char* const key :
+           {"--moe-token-dispatcher-type", "--moe-flex-dispatcher-backend", "--moe-enable-deepep"})
+        if (one.key == key) of_dispatchers.push_back(one);
+    return of_dispatchers;
+  };
+  const auto dispatcher = [&](const std::string& flags) {
+    const read_config read = of(flags);
+    CHECK(remarks_of(read).empty());
+    CHECK(read.not_understood.empty());
+    REQUIRE(read.config.dispatcher);
+    return *read.config.dispatcher;
+  };
+  CHECK(dispatcher(flex) == token_dispatcher::deepep);
+  CHECK(dispatcher(flex + "--moe-enable-deepep") == token_dispatcher::deepep);
+  CHECK(dispatcher(flex + "--moe-flex-dispatcher-backend deepep") == token_dispatcher::deepep);
+  CHECK(dispatcher(flex + "--moe-flex-dispatcher-backend hybridep") == token_dispatcher::hybridep);
+  CHECK_FALSE(of("--moe-token-dispatcher-type alltoall").config.dispatcher);
+  const auto remarked = [&](const std::string& flags, const std::string& key) {
+    const read_config read = of(flags);
+    CHECK_FALSE(read.config.dispatcher);
+    const std::vector<remark> remarks = remarks_of(read);
+    REQUIRE(remarks.size() == 1);
+    CHECK(remarks[0].key == key);
+    return remarks[0].is;
+  };
+  CHECK(remarked(flex + "--moe-flex-dispatcher-backend ncclep", "--moe-flex-dispatcher-backend") ==
+        remark::kind::doubtful);
+  CHECK(remarked("--moe-enable-deepep", "--moe-enable-deepep") == remark::kind::contradicts);
 }
 
 TEST_CASE("rows of experts are a capacity factor's where inputs are padded to it") {

@@ -193,6 +193,8 @@ inline void set_step(const training_config& config, training_setup& to) {
   if (config.modules) to.modules = *config.modules;
   if (config.saves_costly_results) to.saves_costly_results = *config.saves_costly_results;
   if (config.expert_capacity) to.expert_capacity = *config.expert_capacity;
+  // Megatron passes over it where there are no experts.
+  if (config.dispatcher && to.model.moe.num_experts != 0) to.dispatcher = *config.dispatcher;
   if (config.attention) to.attention = *config.attention;
   if (config.dropout) set_dropouts({.hidden = *config.dropout}, to);
   if (config.padding_free) to.padding_free = *config.padding_free;

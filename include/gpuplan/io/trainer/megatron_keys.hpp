@@ -108,6 +108,11 @@ inline constexpr megatron_key megatron_expert_capacity{"--moe-expert-capacity-fa
                                                        "model.moe_expert_capacity_factor"};
 inline constexpr megatron_key megatron_padded_experts{"--moe-pad-expert-input-to-capacity",
                                                       "model.moe_pad_expert_input_to_capacity"};
+inline constexpr megatron_key megatron_dispatcher{"--moe-token-dispatcher-type",
+                                                  "model.moe_token_dispatcher_type"};
+inline constexpr megatron_key megatron_flex_backend{"--moe-flex-dispatcher-backend",
+                                                    "model.moe_flex_dispatcher_backend"};
+inline constexpr megatron_key megatron_deepep{"--moe-enable-deepep", "model.moe_enable_deepep"};
 inline constexpr megatron_key megatron_fused_loss{"--cross-entropy-loss-fusion",
                                                   "model.cross_entropy_loss_fusion"};
 inline constexpr megatron_key megatron_code_of_loss{"--cross-entropy-fusion-impl",
@@ -183,7 +188,6 @@ inline constexpr megatron_key megatron_doubts[] = {
     {"--moe-router-dtype", "model.moe_router_dtype"},
     {"--moe-z-loss-coeff", "model.moe_z_loss_coeff"},
     {"--moe-input-jitter-eps", "model.moe_input_jitter_eps"},
-    {"--moe-enable-deepep", "model.moe_enable_deepep"},
     {"--moe-apply-probs-on-input", "model.moe_apply_probs_on_input"},
     {"--moe-expert-rank-capacity-factor", "model.moe_expert_rank_capacity_factor"},
     {"--moe-ncclep-static-shape", "model.moe_ncclep_static_shape"},

@@ -52,11 +52,6 @@ class megatron_lm_reader {
           remark::kind::doubtful,
           "--transformer-impl",
           "is " + shown(value(code)) + "; the estimate is of Transformer Engine's layers");
-    if (from_.text("--moe-token-dispatcher-type") == "allgather" ||
-        from_.text("--moe-token-dispatcher-type") == "flex")
-      core_.remark_on(remark::kind::doubtful,
-                      "--moe-token-dispatcher-type",
-                      "is not alltoall, as the estimate has it");
     for (const auto& [name, is] : *flags.members())
       if (is_passed_over(name) ||
           (is_of_mixed_family(name) ? is_passed_of_family(name) : is_of_passed_family(name)))

@@ -150,7 +150,6 @@ namespace gpuplan::io::detail {
                     "moe-aux-loss-coeff",
                     "moe-deepep-num-sms",
                     "moe-ffn-hidden-size",
-                    "moe-flex-dispatcher-backend",
                     "moe-flex-dispatcher-num-sms",
                     "moe-grouped-gemm",
                     "moe-hybridep-num-blocks-permute",

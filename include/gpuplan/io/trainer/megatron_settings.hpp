@@ -47,6 +47,7 @@ class megatron_reader {
     read_optimizer();
     read_split();
     read_capacity();
+    read_dispatcher();
     for (const megatron_key& key : megatron_doubts) {
       const value* const is = from_.find(name(key), true);
       if (is == nullptr || (is->flag() != nullptr && !*is->flag()) ||
@@ -307,6 +308,29 @@ class megatron_reader {
                     "; the estimate has an equal share for each expert");
     }
   }
+  // Flex takes DeepEP where nothing else is said; older versions asked for that by a flag.
+  void read_dispatcher() {
+    const std::string type = from_.text(name(megatron_dispatcher));
+    const std::string backend = from_.text(name(megatron_flex_backend));
+    const bool asks_for_deepep = is_true(from_.flag(name(megatron_deepep)));
+    const auto doubt = [&](const megatron_key& key, const std::string& is) {
+      remark_on(remark::kind::doubtful,
+                name(key),
+                "is " + printable(is) + "; alltoall, and deepep or hybridep of flex, are taken");
+    };
+    if (type == "flex" && (backend.empty() || backend == "deepep" || asks_for_deepep)) {
+      config_.dispatcher = token_dispatcher::deepep;
+    } else if (type == "flex" && backend == "hybridep") {
+      config_.dispatcher = token_dispatcher::hybridep;
+    } else if (type == "flex") {
+      doubt(megatron_flex_backend, backend);
+    } else if (!type.empty() && type != "alltoall") {
+      doubt(megatron_dispatcher, type);
+    }
+    if (type == "flex") return;
+    if (asks_for_deepep)
+      remark_on(remark::kind::contradicts, name(megatron_deepep), "does nothing without flex");
+  }
   void read_optimizer() {
     if (const auto kind = word(megatron_optimizer, megatron_optimizers))
       config_.optimizer = gpuplan::optimizer{.kind = *kind, .loop = optimizer_loop::fused};
@@ -519,6 +543,11 @@ template <class Meaning, std::size_t Size>
     put(megatron_expert_capacity, *config.expert_capacity);
     put(megatron_padded_experts, true);
   }
+  if (config.dispatcher && *config.dispatcher != token_dispatcher::all_to_all) {
+    put(megatron_dispatcher, "flex");
+    put(megatron_flex_backend,
+        *config.dispatcher == token_dispatcher::deepep ? "deepep" : "hybridep");
+  }
   if (config.fuses_loss) put(megatron_fused_loss, *config.fuses_loss);
   if (config.fuses_loss && *config.fuses_loss) put(megatron_code_of_loss, "te");
   // Its own is a tenth.
@@ -542,6 +571,7 @@ template <class Meaning, std::size_t Size>
                                  "context_parallel",
                                  "expert_parallel",
                                  "expert_capacity",
+                                 "dispatcher",
                                  "sequence_parallel",
                                  "zero_stage",
                                  "optimizer_on_host",

@@ -101,7 +101,8 @@ struct training_config {
   known<pipeline_split> split{};  // of the pipeline, as `parallelism` has it
   known<std::int64_t> context_parallel{};
   known<std::int64_t> expert_parallel{};
-  known<double> expert_capacity{};  // as `training_setup` has it
+  known<double> expert_capacity{};  // as `training_setup` has it, and the next
+  known<token_dispatcher> dispatcher{};
   known<bool> sequence_parallel{};
   known<int> zero_stage{};
   known<bool> optimizer_on_host{};
