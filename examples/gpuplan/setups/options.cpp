@@ -104,6 +104,11 @@ constexpr word<pipeline_schedule> schedules[] = {
     {"dualpipe", "DualPipe", pipeline_schedule::dual_pipe},
     {"dualpipev", "DualPipeV", pipeline_schedule::dual_pipe_v},
 };
+constexpr word<token_dispatcher> dispatchers[] = {
+    {"all-to-all", "", token_dispatcher::all_to_all},
+    {"deepep", "tokens sent by DeepEP", token_dispatcher::deepep},
+    {"hybridep", "tokens sent by HybridEP", token_dispatcher::hybridep},
+};
 constexpr word<attention_kernel> attentions[] = {
     {"automatic", "", attention_kernel::automatic},
     {"flash", "FlashAttention", attention_kernel::flash},
@@ -407,6 +412,13 @@ void add_model_options(CLI::App& app, arguments& to) {
       ->transform(guides::finite_number(0.001, 1000))
       ->group(group)
       ->type_name("N");
+  add_words<token_dispatcher>(app,
+                              "--dispatcher",
+                              "What sends tokens to experts on other GPUs: NCCL, or what "
+                              "Megatron-Core's flex dispatcher calls",
+                              dispatchers,
+                              [&to](const auto& is) { to.setup.dispatcher = is; })
+      ->group(group);
   app.add_option_function<double>(
          "--dropout",
          [&to](double is) { to.dropout = is; },
@@ -972,6 +984,7 @@ std::string method_in_words(const training_setup& setup) {
   if (layout.pipeline_parallel > 1) add(in_words(layout.split));
   add_degree("context-parallel ", layout.context_parallel);
   add_degree("expert-parallel ", layout.expert_parallel);
+  add(said(dispatchers, setup.dispatcher));
   add(in_words(setup.precision));
   add(in_words(setup.optimizer));
   // Adapters of several models are those of the first.

@@ -27,7 +27,10 @@ enum class attention_kernel {
 
 /// How tokens reach experts on other ranks, and come back: by Megatron-Core's dispatcher alltoall,
 /// or by the kernels behind its flex. Those were read, not run: what they hold and send is what
-/// their public source of November 2026 says.
+/// their public source of November 2026 says, of DeepEP that of its first version (Buffer). Tokens
+/// are taken to choose experts evenly, each by itself. Of 12 published rates of these kernels
+/// (4,096 tokens of 7,168 elements on H800, H100, B200, GB200, 8 to 64 ranks) the time is
+/// 7 % off in the median, 28 % at most. Not in it: the SMs that they take from products beside.
 enum class token_dispatcher {
   all_to_all,  // NCCL's: each token once for each of its experts
   deepep,   // DeepEP's Buffer: once to each rank with any of them, across nodes once to each node
