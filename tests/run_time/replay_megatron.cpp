@@ -4,6 +4,8 @@
 
 #include <gpuplan/catalog/frameworks.hpp>
 #include <gpuplan/device_needs.hpp>
+#include <gpuplan/memory/layouts.hpp>
+#include <gpuplan/memory/profile.hpp>
 #include <gpuplan/memory/step_peaks.hpp>
 #include <gpuplan/replay.hpp>
 
@@ -288,6 +290,20 @@ TEST_CASE("the buffers of DeepEP and HybridEP, as their sources work them out") 
   CHECK(held(token_dispatcher::hybridep, 64) ==
         4096 * (64 * (14336 + 128 + 224.0) + (14336 + 1024 + 224.0) +
                 7 * (3 * (14336 + 128.0) + 224)));
+}
+
+TEST_CASE("a profile and the planner's bound have dispatchers too") {
+  for (const token_dispatcher dispatcher : {token_dispatcher::deepep, token_dispatcher::hybridep}) {
+    const transformer_memory memory{.setup = dispatched_by(dispatcher, 8)};
+    const memory_profile profile(memory, 8);
+    for (const std::int64_t micro_batch : {1, 2, 3, 16}) {
+      CAPTURE(micro_batch);
+      const batch_plan plan{.micro_batch = micro_batch, .data_parallel = 8};
+      CHECK(std::abs(profile.required(plan) / memory.required(plan) - 1) < 1e-6);
+      CHECK(transformer_memory_of{}.at_least(memory.setup, plan) <=
+            transformer_memory_of{}(memory.setup).required(plan));
+    }
+  }
 }
 
 TEST_CASE("dispatchers are refused beside what they do not take") {

@@ -581,8 +581,10 @@ struct transformer_memory_of {
     const double of_shared = is_selective && parts.shared_experts
                                  ? 0
                                  : (taken + cast) * of(moe.shared_expert_intermediate_size);
+    const bool is_all_to_all = setup.dispatcher == token_dispatcher::all_to_all;
+    const double places = is_all_to_all ? of(2 * (2 * moe.num_experts + 1)) : 0;
     return rows * (cast * of(outside) + (taken + activated) * of(moe.moe_intermediate_size)) +
-           tokens / ways * (of(2 * (2 * moe.num_experts + 1)) + of_shared);
+           tokens / ways * (places + of_shared);
   }
   // A stage has as many micro-batches under way as there are stages from it on; interleaved, those
   // of all chunks but the last for as many as there are stages, and of the last for twice as many

@@ -8,6 +8,7 @@
 #include <gpuplan/memory/transformer.hpp>
 #include <gpuplan/memory_model.hpp>
 #include <gpuplan/result.hpp>
+#include <gpuplan/training_setup/dispatch.hpp>
 #include <gpuplan/units.hpp>
 
 #include <cstdint>
@@ -264,7 +265,8 @@ class memory_profile {
   /// Precondition: `validate` accepts this, and this with the plan.
   [[nodiscard]] constexpr bytes required(const batch_plan& plan) const {
     const bytes of_tensors = requested(plan);
-    return of_tensors + fragmentation_ * of_tensors + beside_.total();
+    const bytes sent = bytes::from_value(dispatch_.bytes_for(plan.micro_batch));
+    return of_tensors + fragmentation_ * of_tensors + beside_.total() + sent;
   }
   /// What the step's tensors and temporaries have of it. Precondition: likewise.
   [[nodiscard]] constexpr bytes requested(const batch_plan& plan) const {
@@ -301,7 +303,10 @@ class memory_profile {
     why_ = validate(memory).why();
     if (!detail::failed(why_)) why_ = validate(memory, largest).why();
     if (detail::failed(why_)) return;
-    beside_ = needs_of(memory.setup, {1, data_parallel, 1}, memory.channels);
+    training_setup without = memory.setup;
+    without.dispatcher = token_dispatcher::all_to_all;
+    beside_ = needs_of(without, {1, data_parallel, 1}, memory.channels);
+    dispatch_ = detail::dispatch_line(memory.setup);
     goes_on_ = detail::profiled_counts_of(memory.setup, data_parallel).goes_on;
   }
   constexpr void begin_count(std::int64_t micro_batches) {
@@ -337,6 +342,7 @@ class memory_profile {
   std::int64_t data_parallel_ = 1;
   double fragmentation_ = 0;
   device_needs beside_{};  // tensors
+  detail::dispatch_line dispatch_{};
   bool goes_on_ = false;
   int count_ = 0;
   double counted_[detail::profiled_counts::most]{};  // micro-batches of a step

@@ -78,6 +78,9 @@ inline constexpr std::int64_t deepep_channels = 10;  // two of moe_deepep_num_sm
          piece * static_cast<double>(static_cast<double>(whole) < pieces ? whole + 1 : whole);
 }
 
+// HybridEPBuffer has room for no fewer tokens of a rank.
+[[nodiscard]] constexpr double at_least_held(double tokens) { return tokens < 512 ? 512 : tokens; }
+
 // Room for all tokens of all ranks, should they go to one, in bf16, with what each expert of the
 // domain weighs them and a scale of 128 elements; across nodes what a rank sends there and gets
 // from there, both ways.
@@ -86,7 +89,7 @@ inline constexpr std::int64_t deepep_channels = 10;  // two of moe_deepep_num_sm
                                                 std::int64_t experts,
                                                 std::int64_t ranks) {
   const auto nodes = static_cast<double>(nodes_of_experts(ranks));
-  const double of_rank = tokens < 512 ? 512 : tokens;
+  const double of_rank = at_least_held(tokens);
   const double in_domain = static_cast<double>(experts) / nodes;
   const double scales = width / 128;
   const double row = 2 * width + 4 * in_domain;
@@ -121,5 +124,24 @@ inline constexpr std::int64_t deepep_channels = 10;  // two of moe_deepep_num_sm
       return 0;
   }
 }
+
+// The same of any micro-batch, without the setup.
+struct dispatch_line {
+  double fixed = 0;
+  double of_token = 0;
+  double sample = 0;  // tokens
+
+  constexpr dispatch_line() = default;
+  constexpr explicit dispatch_line(const training_setup& setup) : sample(sent_tokens(setup, 1)) {
+    const double one = dispatch_buffers(setup, 1);
+    if (setup.dispatcher == token_dispatcher::hybridep)
+      of_token = one / at_least_held(sample);
+    else
+      fixed = one;
+  }
+  [[nodiscard]] constexpr double bytes_for(std::int64_t micro_batch) const {
+    return fixed + of_token * at_least_held(sample * static_cast<double>(micro_batch));
+  }
+};
 
 }  // namespace gpuplan::detail
