@@ -80,6 +80,8 @@ struct layer_class {
   bool cuts_cross_entropy = false;    // Apple's kernels in place of its loss
   bool joins_samples = false;         // one behind the other in a row
   bool scores_in_tiles = false;       // TRL's log-probabilities
+  bool chunks_loss = false;           // `loss_chunks`
+  bool divides_by_tokens = false;     // its loss, by those of all micro-batches
   bool composes_recurrences = false;  // of operators, whose time nobody knows
 
   // What trains
@@ -142,6 +144,7 @@ constexpr auto asked_of_layers(const layer_class& code, const Setup& of) {
       {code.is_compiled, {fact::compiles_loss, as.compiles_loss}},
       {code.has_liger_kernels, {fact::liger_kernels, as.liger_kernels}},
       {code.cuts_cross_entropy, {fact::cut_cross_entropy, as.cut_cross_entropy}},
+      {code.chunks_loss, {fact::loss_chunks, as.loss_chunks}},
       {code.joins_samples, {fact::padding_free, of.padding_free}},
       {code.scores_in_tiles, {fact::objective, of.objective}},
       {code.has_fp8_linears || quantises, {fact::fp8_linears, of.precision.fp8_linears}},
@@ -378,6 +381,9 @@ struct implementation {
   // Apple's cut cross-entropy in place of the loss, Liger's too (axolotl's cut_cross_entropy): its
   // kernels write no logits, and compute them again for the backward. Weights are in bf16 or fp16.
   bool cut_cross_entropy = false;
+  // Into so many parts of a sequence torchtitan's ChunkedLossWrapper cuts what the head reads:
+  // head, loss and their backward run for one after the other. 0: the loss has all logits.
+  std::int64_t loss_chunks = 0;
 
   // PyTorch's version
   bool loads_all_kernels = false;  // at once: before 1.13

@@ -93,6 +93,7 @@ constexpr failure flaw_of_combination(const training_setup& setup) {
                              flaw_of_dropout(setup),
                              flaw_of_attention(setup),
                              flaw_of_fused_loss(setup),
+                             flaw_of_chunked_loss(setup),
                              flaw_of_objective(setup),
                              flaw_of_optimizer(setup),
                              flaw_of_training(setup)})

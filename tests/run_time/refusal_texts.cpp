@@ -86,6 +86,9 @@ class random_setups {
         [&] { of.framework.implementation.loss_parallel = true; },
         [&] { of.framework.implementation.compiles_layers = true; },
         [&] { of.framework.implementation.compiles_loss = true; },
+        [&] {
+          of.framework.implementation.loss_chunks = one_of({-1, 3, 8});
+        },
         [&] { of.framework.engine.reduces_every_micro_batch = false; },
         [&] { of.framework.implementation.checkpoints_reenter = true; },
         [&] { precision = any(2) == 0 ? bf16_with_fp8 : bf16_megatron; },

@@ -19,6 +19,7 @@
 #include <gpuplan/replay/codes/swin.hpp>
 #include <gpuplan/replay/codes/t5.hpp>
 #include <gpuplan/replay/codes/torchtitan.hpp>
+#include <gpuplan/replay/codes/torchtitan_2026.hpp>
 #include <gpuplan/replay/codes/vit.hpp>
 #include <gpuplan/replay/codes/wav2vec2.hpp>
 #include <gpuplan/replay/codes/whisper.hpp>
@@ -37,24 +38,26 @@
 namespace gpuplan::eager {
 
 /// Code of the others.
-inline constexpr known_code other_codes[] = {{&code_names::gpt, &code_of<plain_decoder>},
-                                             {&code_names::llama, &code_of<plain_decoder>},
-                                             {&code_names::bert, &code_of<bert_code>},
-                                             {&code_names::albert, &code_of<albert_code>},
-                                             {&code_names::deberta, &code_of<deberta_code>},
-                                             {&code_names::modernbert, &code_of<modernbert_code>},
-                                             {&code_names::vit, &code_of<vit_code>},
-                                             {&code_names::dinov2, &code_of<vit_code>},
-                                             {&code_names::dinov3, &code_of<dinov3_code>},
-                                             {&code_names::internvl_vision, &code_of<vit_code>},
-                                             {&code_names::swin, &code_of<swin_code>},
-                                             {&code_names::t5, &code_of<t5_code>},
-                                             {&code_names::bart, &code_of<bart_code>},
-                                             {&code_names::whisper, &code_of<whisper_code>},
-                                             {&code_names::wav2vec2, &code_of<wav2vec2_code>},
-                                             {&code_names::lit_gpt, &code_of<lit_gpt>},
-                                             {&code_names::megatron_core, &code_of<megatron_gpt>},
-                                             {&code_names::torchtitan, &code_of<torchtitan_llama>}};
+inline constexpr known_code other_codes[] = {
+    {&code_names::gpt, &code_of<plain_decoder>},
+    {&code_names::llama, &code_of<plain_decoder>},
+    {&code_names::bert, &code_of<bert_code>},
+    {&code_names::albert, &code_of<albert_code>},
+    {&code_names::deberta, &code_of<deberta_code>},
+    {&code_names::modernbert, &code_of<modernbert_code>},
+    {&code_names::vit, &code_of<vit_code>},
+    {&code_names::dinov2, &code_of<vit_code>},
+    {&code_names::dinov3, &code_of<dinov3_code>},
+    {&code_names::internvl_vision, &code_of<vit_code>},
+    {&code_names::swin, &code_of<swin_code>},
+    {&code_names::t5, &code_of<t5_code>},
+    {&code_names::bart, &code_of<bart_code>},
+    {&code_names::whisper, &code_of<whisper_code>},
+    {&code_names::wav2vec2, &code_of<wav2vec2_code>},
+    {&code_names::lit_gpt, &code_of<lit_gpt>},
+    {&code_names::megatron_core, &code_of<megatron_gpt>},
+    {&code_names::torchtitan, &code_of<torchtitan_llama>},
+    {&code_names::torchtitan_2026, &code_of<torchtitan_decoder>}};
 
 /// Hands the code of the setup's layers to `user`: that which the classes name, or the library's.
 /// Not on the heap: what g++ 12 computes there while compiling, it computes once for equal

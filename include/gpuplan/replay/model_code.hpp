@@ -75,6 +75,11 @@ class sharding {
   constexpr virtual value module_ends(value /*result*/, const watched_module& /*by*/) { return {}; }
   /// What stands for torch.nn.functional.linear there.
   constexpr virtual value linear(const tensor& /*x*/, const watched_module& /*by*/) { return {}; }
+  /// Of a unit that runs apart, with backwards of its own: its weights are gathered; the gradients
+  /// that are there are reduced; its weights go.
+  constexpr virtual void gather_unit(int /*unit*/) {}
+  constexpr virtual void reduce_unit(int /*unit*/) {}
+  constexpr virtual void free_unit(int /*unit*/) {}
   constexpr virtual void before_backward(int /*unit*/) {}
   constexpr virtual void after_backward(int /*unit*/) {}
   constexpr virtual void gradient_is_there(int /*parameter*/) {}

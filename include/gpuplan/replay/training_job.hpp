@@ -167,7 +167,8 @@ class running_job final : public training_job {
     loss = code_->outer_loss(loss);
     // TRL's supervised loss, and that of a policy, are sums over the tokens of all micro-batches.
     const bool is_whole = setup_.objective == training_objective::supervised ||
-                          setup_.objective == training_objective::group_relative;
+                          setup_.objective == training_objective::group_relative ||
+                          setup_.framework.layers().divides_by_tokens;
     if (plan_.accumulation > 1 && !is_whole) loss = scale(tape_, loss);
     return loss;
   }

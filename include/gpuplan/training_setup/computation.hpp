@@ -63,6 +63,16 @@ constexpr failure flaw_of_fused_loss(const training_setup& setup) {
   return {};
 }
 
+// Chunks are equal parts of each sequence.
+constexpr failure flaw_of_chunked_loss(const training_setup& setup) {
+  const named_fact chunks{fact::loss_chunks, setup.framework.implementation.loss_chunks};
+  constexpr std::int64_t most = 4096;
+  if (chunks.value < 0 || chunks.value > most)
+    return failure(errc::out_of_bounds, {chunks, {fact::at_least, 0}, {fact::at_most, most}});
+  if (chunks.value == 0) return {};
+  return flaw_if_indivisible(chunks, {{fact::sequence_length, setup.sequence_length}});
+}
+
 // TRL's trainers read the weight of the head beside the head, where nobody has gathered it; their
 // reference is the model without its adapters wherever there are some, and they join no pairs.
 constexpr failure flaw_of_objective(const training_setup& setup) {

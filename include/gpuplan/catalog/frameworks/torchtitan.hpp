@@ -17,6 +17,7 @@
 namespace gpuplan {
 namespace code_names {
 inline constexpr code_name torchtitan{"torchtitan"};
+inline constexpr code_name torchtitan_2026{"torchtitan_2026"};
 }  // namespace code_names
 
 namespace detail {
@@ -38,6 +39,31 @@ constexpr failure flaw_of_torchtitan(const transformer& model, const implementat
                      layers);
 }
 
+// Of heads with norms, which are Qwen3's, halves are rotated together.
+constexpr failure flaw_of_torchtitan_2026(const transformer& model, const implementation& as) {
+  const named_fact layers{fact::layers, as.layers->name};
+  if (const failure why = flaw_of_lone_decoders(model, as); failed(why)) return why;
+  if (const failure why = flaw_of_rotation(model, as, true); failed(why)) return why;
+  if (model.norm != norm_kind::rms_norm)
+    return without_code({{fact::norm, model.norm}, layers, {fact::takes, norm_kind::rms_norm}});
+  if (!model.gated_mlp)
+    return without_code({{fact::gated_mlp, false}, layers, {fact::takes, true}});
+  if (model.qk_norm == qk_norm_scope::full_width)
+    return without_code({{fact::qk_norm, model.qk_norm},
+                         layers,
+                         {fact::takes, qk_norm_scope::none},
+                         {fact::takes, qk_norm_scope::head}});
+  return flaw_if_any({{fact::norm_at, model.norm_at},
+                      {fact::attention_bias, model.attention_bias},
+                      {fact::attention_out_bias, model.attention_out_bias},
+                      {fact::mlp_bias, model.mlp_bias},
+                      {fact::parallel_attention, model.parallel_attention},
+                      {fact::fused_qkv, model.fused_qkv},
+                      {fact::fused_gate_up, model.fused_gate_up},
+                      {fact::sliding_window, model.sliding_window}},
+                     layers);
+}
+
 }  // namespace detail
 
 namespace layer_classes {
@@ -54,6 +80,21 @@ inline constexpr layer_class torchtitan{.name = &code_names::torchtitan,
                                         .has_flash_alone = true,
                                         .has_dropout = false,
                                         .has_known_floor = true};
+/// Those of torchtitan 0.3: query, key and value by one product, FlexAttention with a mask of
+/// documents, and a loss in chunks.
+inline constexpr layer_class torchtitan_2026{.name = &code_names::torchtitan_2026,
+                                             .flaw_of = detail::flaw_of_torchtitan_2026,
+                                             .code = &eager::library_code,
+                                             .recomputes_periodically = false,
+                                             .recomputes_first_layers = false,
+                                             .keeps_costly_results = true,
+                                             .stops_early = false,
+                                             .has_flash_alone = true,
+                                             .has_dropout = false,
+                                             .chunks_loss = true,
+                                             .divides_by_tokens = true,
+                                             .trains_parts = false,
+                                             .trains_adapters = false};
 }  // namespace layer_classes
 
 namespace catalog {
@@ -96,9 +137,21 @@ inline constexpr framework torchtitan_async = [] {
   return changed;
 }();
 
+/// torchtitan 0.3.0 (2026) on PyTorch 2.15, Llama 3 and Qwen3 without experts: not compiled but for
+/// FlexAttention, without CUDA graphs, among replicas and fully_shard's ranks alone. Its loss is in
+/// 8 chunks, as ChunkedLossWrapper is by default; 0 is CrossEntropyLoss. ZeRO-3 is
+/// fsdp_reshard_after_forward=default, ZeRO-2 never.
+inline constexpr framework torchtitan_2026 = [] {
+  framework changed = torchtitan;
+  changed.implementation = {
+      .layers = &layer_classes::torchtitan_2026, .logits = logits_kind::to_fp32, .loss_chunks = 8};
+  return changed;
+}();
+
 inline constexpr listed_framework torchtitan_frameworks[] = {
     {&torchtitan, "torchtitan"},
     {&torchtitan_2025},
+    {&torchtitan_2026, "torchtitan-2026"},
     {&torchtitan_async},
 };
 

@@ -37,6 +37,7 @@ struct parameter_record {
   bool trains = true;
   bool is_idle = false;   // trains, but no loss reads it: it has no gradient, and no states
   int unit = none;        // of sharding: the layer it belongs to, or none
+  int twin = none;        // the parameter whose part, gradient and states are its own too
   tensor cast{};          // under autocast
   tensor recast{};        // likewise, of a recomputation
   const char* name = "";  // of the module, for people
@@ -324,6 +325,17 @@ class tape : public storage_table {
       record.data = make(size, format, {"weight", place}).take();
     }
   }
+  /// A parameter that modules read apart from another, of which it is the same part.
+  constexpr int add_twin(int of) {
+    parameter_record record = parameters[of];
+    record.twin = of;
+    record.is_moved = true;
+    record.whole.storage =
+        storages.push({storages[record.whole.storage].bytes, none, 1, purpose::weights});
+    const int place = parameters.push(record);
+    name(record.whole.storage, {"gathered weight", place, nullptr, &record.whole});
+    return place;
+  }
   /// How the operators that read the parameter find it stored.
   [[nodiscard]] constexpr element format_of(int index) const {
     const parameter_record& record = parameters[index];
@@ -458,6 +470,8 @@ class tape : public storage_table {
     region_ = regions.push(record);
     return region_;
   }
+  /// A recomputation ends with its last operator, not with the last value that is needed.
+  constexpr void recompute_to_the_end() { stops_early_ = false; }
   /// Whether one ended: none had begun in a recomputation.
   constexpr bool end_region() {
     const bool ended = region_ != none;
@@ -633,7 +647,7 @@ class tape : public storage_table {
     entry = of;
     entry.node = none;
     hold(entry.storage);
-    if (++region.made == region.count) stopped_ = true;
+    if (++region.made == region.count) stopped_ = stops_early_;
   }
   constexpr void drop_kept(int index) {
     if (retains_) return;
@@ -678,6 +692,7 @@ class tape : public storage_table {
   gathered_parameters gathering_{.is_on = false};
   recomputer* again_ = nullptr;
   growing_array<leaf_record> leaves_{};
+  bool stops_early_ = true;  // a recomputation
   int region_ = none;
   int recomputes_ = none;
   int kept_workspaces_[2][2]{{none, none}, {none, none}};  // by thread: of products, of biases

@@ -73,11 +73,16 @@ class fully_shard final : public sharding {
                chunks[chunk].parameter,
                chunk + 1 < chunks.size() ? chunks[chunk + 1].parameter : parameters);
     if (chunks.size() == 0) add_unit(none, 0, parameters);
+    for (int at = 0; at < parameters; ++at) {
+      has_twins_ = has_twins_ || t_.parameters[at].twin != none;
+      if (t_.parameters[at].twin == none) own_.push(at);
+    }
   }
 
   /// On the host none is updated here.
   [[nodiscard]] constexpr const growing_array<int>* updated() const override {
-    return on_host_ ? &nothing_ : nullptr;
+    if (on_host_) return &nothing_;
+    return has_twins_ ? &own_ : nullptr;
   }
 
   constexpr void forward_begins(bool last_micro_batch) override {
@@ -101,16 +106,30 @@ class fully_shard final : public sharding {
   constexpr void after_unit(int layer, const tensor& result) override {
     if (t_.is_recomputing()) return;
     const int at = layer == none ? root_ : layer;
-    if (frees_after_forward_ && !(keeps_last_ && at + 1 == root_)) free_whole(at);
-    units_[at].turn = turns_.push(at);
-    if (result.needs_gradient()) t_.nodes[result.node].unit = at;
+    const bool frees = frees_after_forward_ && !(keeps_last_ && at + 1 == root_);
+    if (frees || at == run_apart_) free_whole(at);
+    if (units_[at].count != 0) {
+      units_[at].turn = turns_.push(at);
+      if (result.needs_gradient()) t_.nodes[result.node].unit = at;
+    }
     if (at != root_) return;
     t_.release(passing_);
     passing_ = none;
   }
 
+  constexpr void gather_unit(int at) override {
+    gather(at, streams::operators);
+    take_over(at, false);
+  }
+  constexpr void reduce_unit(int at) override { reduce_arrived(at, true); }
+  /// From then on it is freed behind its forward, too.
+  constexpr void free_unit(int at) override {
+    free_whole(at);
+    run_apart_ = at;
+  }
+
   constexpr void before_backward(int at) override {
-    if (units_[at].backward != phase::idle) return;
+    if (units_[at].backward != phase::idle || units_[at].count == 0) return;
     units_[at].backward = phase::running;
     gather(at);
     take_over(at, false);
@@ -188,6 +207,9 @@ class fully_shard final : public sharding {
     reducing_ = none;
   }
   constexpr void end_unit(int at, bool reduces) {
+    if (units_[at].count != 0) reduce_arrived(at, reduces, true);
+  }
+  constexpr void reduce_arrived(int at, bool reduces, bool frees = false) {
     unit& of = units_[at];
     growing_array<int> arrived;
     for (int which = of.first; which < of.first + of.count; ++which) {
@@ -196,7 +218,7 @@ class fully_shard final : public sharding {
       arrived.push(members_[which]);
       if (parameter.sums_whole_gradient) sum_whole(parameter);
     }
-    free_whole(at);
+    if (frees) free_whole(at);
     if (!reduces) return;
     t_.awaits_stream(streams::gradients);
     t_.release(reducing_);
@@ -392,7 +414,8 @@ class fully_shard final : public sharding {
       result = t_.on_stream(replicates_ ? streams::replicas : streams::gradients)
                    ->new_storage(part * bytes_of(own), {"reduced gradients of a unit"});
     for (int at = 0; at < arrived.size() && !on_host_; ++at) {
-      parameter_record& parameter = t_.parameters[arrived[at]];
+      const int twin = t_.parameters[arrived[at]].twin;
+      parameter_record& parameter = t_.parameters[twin == none ? arrived[at] : twin];
       if (parameter.gradient.defined()) {
         t_.executes(3 * parameter.data.bytes());
         continue;  // added into that
@@ -449,12 +472,15 @@ class fully_shard final : public sharding {
   element reduced_;
   bool frees_after_forward_;
   bool keeps_last_;
+  bool has_twins_ = false;
   model_code* code_ = nullptr;
   int first_root_ = eager::none;  // of as many as a stage has chunks
   int root_ = eager::none;        // of the chunk that runs
   int passing_ = eager::none;     // gathered, and taken over in the forward
+  int run_apart_ = eager::none;   // a unit
   int reducing_ = eager::none;    // gradients, until the next unit's are there
   growing_array<int> nothing_{};
+  growing_array<int> own_{};  // parameters whose part is no other's
   growing_array<unit> units_{};
   growing_array<int> members_{};  // parameters, unit by unit
   growing_array<int> turns_{};    // units, in the order of their forwards

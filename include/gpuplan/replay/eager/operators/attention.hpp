@@ -237,6 +237,61 @@ constexpr void flash_backward(const node_backward& b) {
 }
 inline constexpr node_kind node_kind::flash{"attention", &flash_backward};
 
+constexpr void flex_backward(const node_backward& b) {
+  tape& t = b.t;
+  const double flops = count_attention_backward(t, b.by, b.kept(0), b.kept(1));
+  const tensor q = b.kept(0), k = b.kept(1), v = b.kept(2);
+  const std::int64_t kept_bytes = bytes_of_kept(b);
+  const value products = t.make({q.size[0], q.size[1], q.size[2]}, element::fp32);
+  t.executes(2 * b.g.bytes() + products->bytes());
+  t.release_kept(b.index, 3);
+  const auto like = [&](const tensor& of) { return t.make_like(of.size, of.format, of); };
+  b.out[0] = like(q);
+  b.out[2] = like(v);
+  b.out[1] = like(k);
+  t.executes({&b.g, &*products, &*b.out[0], &*b.out[1], &*b.out[2]},
+             {.product = scores_of(q, k),
+              .attention_flops = flops,
+              .is_flash = true,
+              .bytes = kept_bytes});
+}
+inline constexpr node_kind flex_node{"attention", &flex_backward};
+/// FlexAttention, compiled alone: one kernel, in its backward one behind that of the products of
+/// results and their gradients. Keeps the three, the result, and a number of each row in fp32.
+constexpr value flex_attention(tape& t, const tensor& q, const tensor& k, const tensor& v) {
+  const int by = t.add_node(flex_node, {&q, &k, &v});
+  const bool stays = t.stays(false);
+  value out;
+  if (stays && t.is_recomputing()) {
+    for (int which = 0; which < 3; ++which) {
+      const value read = t.saved_result();
+      t.keep(by, read);
+    }
+    out = t.saved_result();
+    t.keep(by, out);
+    const value sums = t.saved_result();
+    t.keep(by, sums);
+  } else {
+    for (const tensor* one : {&q, &k, &v}) t.keep(by, *one);
+    const double flops = count_attention(t, by, q, k, v);
+    const sizes rows{q.size[0], q.size[1], q.size[2]};
+    const value sums = t.make(rows, element::fp32, {"log-sums of scores"});
+    {
+      const value largest = t.make(rows, element::fp32, {"largest scores"});
+      out = attention_result(t, q, v.size[3]);
+      t.executes({&q, &k, &v, &*out, &*sums, &*largest},
+                 {.product = scores_of(q, k), .attention_flops = flops, .is_flash = true});
+    }
+    t.keep(by, out);
+    t.keep(by, sums);
+    // what a compiled function hands out for its backward is among its results
+    for (const tensor* one : {&q, &k, &v, &*out, &*sums})
+      if (stays) t.save_result(*one);
+  }
+  t.result_of(by, out.get());
+  return out;
+}
+
 /// The memory-efficient kernel, likewise. `bias`, where there is one, is added to the scores and
 /// kept: (batch, 1 or heads, queries, keys).
 constexpr value efficient_attention(tape& t,

@@ -1,0 +1,414 @@
+#pragma once
+
+// torchtitan's decoders as they are in 0.3: Llama 3, and Qwen3 where heads of query and key have
+// norms. Private.
+
+#include <gpuplan/replay/eager/operators.hpp>
+#include <gpuplan/replay/model_code.hpp>
+
+#include <cstdint>
+#include <utility>
+
+namespace gpuplan::eager {
+
+/// Table and head are units of sharding beside the layers: the table alone, the head with the norm
+/// before it; tied, all three. `Module.parallelize` parts what was tied, so that each of the two is
+/// gathered by itself.
+class torchtitan_decoder final : public model_code {
+ public:
+  constexpr torchtitan_decoder(tape& on, const training_setup& of, const batch_plan& with)
+      : model_code(on, of, with), is_tied_(model.has_tied_head()) {
+    t.recompute_to_the_end();
+  }
+  constexpr ~torchtitan_decoder() override { delete[] angles_; }
+
+  constexpr void construct() override {
+    const std::int64_t width = model.hidden_size;
+    first_unit_ = static_cast<int>(layers);
+    last_unit_ = is_tied_ ? first_unit_ : first_unit_ + 1;
+    angles_ = new value[static_cast<unsigned long>(layers)];
+    {
+      const auto built = t.building_unit(first_unit_);
+      table_ = token_table(model.vocab_size, width, trains_all());
+    }
+    for (std::int64_t at = 0; at < layers; ++at) {
+      const auto built = t.building_unit(at);
+      angles_[at] = t.charge(purpose::buffers)
+                        ->make({setup.sequence_length, angles_of_token()}, table_format());
+      add_numbers(angles_[at]);
+      build_layer(trains_layer(at));
+    }
+    const auto built = t.building_unit(last_unit_);
+    norm_ = norm_module(width, trains_final_norm());
+    if (!is_tied_)
+      head_ = linear_module(operator_kind::head, model.vocab_size, width, false, trains_head());
+  }
+
+  /// Once the model has memory, the tables of angles are made anew.
+  constexpr void cast_model() override {
+    move_model();
+    if (is_tied_) t.release(renew(table_.weight));  // the head's memory stays
+    for (std::int64_t at = 0; at < layers; ++at) {
+      angles_[at] = new_angles();
+      t.buffers[t.buffers.size() - static_cast<int>(layers - at)] = *angles_[at];
+    }
+    if (!is_tied_) return;
+    head_.weight = t.add_twin(table_.weight);
+    name(head_, "head");
+  }
+
+  /// Each micro-batch has its own.
+  constexpr void make_batch() override {}
+
+  constexpr value forward() override {
+    make_micro_batch();
+    t.begin(moment::forward);
+    enter_unit(first_unit_, nullptr, 0);
+    value x = rows_of(ids_[micro_], table_);
+    if (!is_tied_) leave_unit(first_unit_, x);
+    for (std::int64_t at = 0; at < layers; ++at) x = run_layer(at, x);
+    t.begin(moment::loss);
+    if (!is_tied_) enter_unit(last_unit_, &x, 1);
+    x = norm(x, norm_);
+    if (chunks() == 0) x = linear(x, head_);
+    leave_unit(last_unit_, x);
+    return x;
+  }
+  constexpr value outer_loss(const tensor& result) override {
+    value loss;
+    if (chunks() != 0) {
+      loss = chunked_loss(result);
+    } else {
+      const value labels = view(t, labels_, sizes{labels_->count()});
+      loss = loss_of(result, labels);
+    }
+    loss_ = t.share(loss);
+    return loss;
+  }
+
+ private:
+  struct layer_modules {
+    nn_module qkv{}, out{}, query_norm{}, key_norm{}, gate{}, down{}, up{};
+    nn_module attention_norm{}, mlp_norm{};
+  };
+
+  [[nodiscard]] constexpr std::int64_t chunks() const {
+    return setup.framework.implementation.loss_chunks;
+  }
+  [[nodiscard]] constexpr bool is_qwen() const { return model.qk_norm != qk_norm_scope::none; }
+  // Complex numbers for pairs of neighbours, or cosines and sines of halves.
+  [[nodiscard]] constexpr std::int64_t angles_of_token() const {
+    return is_qwen() ? 2 * model.query_dim() : model.query_dim() / 2;
+  }
+  [[nodiscard]] constexpr element table_format() const {
+    return is_qwen() ? element::fp32 : element::complex64;
+  }
+
+  constexpr value new_angles() {
+    const auto charged = t.charge(purpose::buffers);
+    const sizes half{setup.sequence_length, model.query_dim() / 2};
+    const sizes whole{setup.sequence_length, model.query_dim()};
+    const value of_pairs = t.make(half, element::fp32);
+    const value ones = t.make(is_qwen() ? whole : half, element::fp32);  // of halves, all angles
+    value cosines, sines;
+    if (is_qwen()) {
+      cosines = t.make(whole, element::fp32);
+      sines = t.make(whole, element::fp32);
+    }
+    return t.make({setup.sequence_length, angles_of_token()}, table_format());
+  }
+
+  constexpr void build_layer(bool trains) {
+    const std::int64_t width = model.hidden_size;
+    const std::int64_t head = model.query_dim();
+    const std::int64_t heads = model.num_attention_heads;
+    const std::int64_t ffn = model.intermediate_size;
+    layer_modules made;
+    made.qkv = linear_module(
+        operator_kind::query, (heads + 2 * model.key_value_heads()) * head, width, false, trains);
+    made.out = linear_module(operator_kind::attention_output, width, heads * head, false, trains);
+    if (is_qwen()) {
+      made.query_norm = norm_module(head, trains);
+      made.key_norm = norm_module(head, trains);
+    }
+    made.gate = linear_module(operator_kind::gate, ffn, width, false, trains);
+    made.down = linear_module(operator_kind::down, width, ffn, false, trains);
+    made.up = linear_module(operator_kind::up, ffn, width, false, trains);
+    made.attention_norm = norm_module(width, trains);
+    made.mlp_norm = norm_module(width, trains);
+    modules_.push(made);
+  }
+
+  constexpr void enter_unit(int unit, value* inputs, int count) {
+    if (shards != nullptr) shards->before_unit(unit, inputs, count);
+  }
+  constexpr void leave_unit(int unit, const tensor& result) {
+    if (shards != nullptr) shards->after_unit(unit, result);
+  }
+
+  // Ids and positions of all micro-batches live to the end of the step, the loss of the last one to
+  // the end of the present one.
+  constexpr void make_micro_batch() {
+    const auto charged = t.charge(purpose::buffers);
+    const sizes all{plan.micro_batch, setup.sequence_length};
+    if (++micro_ == plan.accumulation) micro_ = 0;
+    last_loss_ = std::move(loss_);
+    if (micro_ == 0) {
+      last_loss_.drop();
+      ids_.drop();
+      positions_.drop();
+      tokens_in_all_ = t.make(sizes{1}, element::int64);
+      tokens_in_all_.get().size.rank = 0;
+    }
+    ids_.push(t.make(all, element::int64));
+    positions_.push(t.make(all, element::int64));
+    labels_ = t.make(all, element::int64);
+    make_masks();
+  }
+  // Where documents end, and which blocks of queries and keys see each other at all, partly or
+  // whole, by query and by key.
+  constexpr void make_masks() {
+    const std::int64_t rows = plan.micro_batch;
+    const std::int64_t tokens = setup.sequence_length;
+    const std::int64_t blocks = ceil_div(tokens, 128);
+    const auto make = [&](const sizes& size) {
+      const value mask = t.make(size, element::int32, {"mask"});
+      t.hold_with_graph(mask);
+    };
+    if (rows == 1) {
+      make(sizes{tokens});
+      make(sizes{round_up(tokens + 1, 128)});
+    } else {
+      make({rows, tokens});
+    }
+    t.executes(rows * tokens * 100, {.kernels = 20});
+    for (int at = 0; at < 4; ++at) {
+      make({rows, blocks});
+      make({rows, blocks, blocks});
+    }
+    t.executes(rows * blocks * blocks * 100, {.kernels = 12});
+  }
+
+  constexpr value layer(int index, const tensor& input) override {
+    const layer_modules& by = modules_[index];
+    const value x = add(t, input, attention(by, norm(input, by.attention_norm), index));
+    return add(t, x, mlp(by, norm(x, by.mlp_norm)));
+  }
+
+  constexpr value attention(const layer_modules& by, argument given, int index) {
+    value q, k, v;
+    {
+      const held normed(given);
+      project(normed, by, q, k, v);
+      if (is_qwen()) {
+        q = norm(q, by.query_norm);
+        k = norm(k, by.key_norm);
+      }
+      rotate(q, k, index);
+      q = transpose(t, q, 1, 2);
+      k = transpose(t, k, 1, 2);
+      v = transpose(t, v, 1, 2);
+      const value y = flex_attention(t, q, k, v);
+      const sizes flat{y->size[0], y->size[2], y->size[1] * y->size[3]};
+      return linear(view(t, transpose(t, y, 1, 2), flat), by.out);
+    }
+  }
+  // One product, whose parts are copied apart: a key-value head stands behind the heads of its
+  // queries.
+  constexpr void project(const tensor& x, const layer_modules& by, value& q, value& k, value& v) {
+    const std::int64_t rows = x.size[0];
+    const std::int64_t tokens = x.size[1];
+    const std::int64_t head = model.query_dim();
+    const std::int64_t groups = model.key_value_heads();
+    const std::int64_t heads = model.num_attention_heads;
+    const value qkv = linear(x, by.qkv);
+    const value grouped = view(t, qkv, {rows * tokens, groups, heads / groups + 2, head});
+    growing_array<std::int64_t> lengths;
+    for (const std::int64_t length : {heads / groups, std::int64_t{1}, std::int64_t{1}})
+      lengths.push(length);
+    held_tensors parts(t);
+    cut(t, grouped, 2, lengths, parts);
+    const auto apart = [&](int which, std::int64_t of) {
+      return view(t, clone(t, parts[which]), {rows, tokens, of, head});
+    };
+    q = apart(0, heads);
+    k = apart(1, groups);
+    v = apart(2, groups);
+  }
+
+  // By a copy of the angles at the tokens' positions, which are held against their table's length.
+  constexpr void rotate(value& q, value& k, int index) {
+    const sizes tokens{q->size[0], q->size[1]};
+    {
+      const value fits = compute(t, positions_[micro_], tokens, element::boolean);
+      const value all = t.make(sizes{1}, element::boolean);
+      t.executes({&*fits, &*all}, {.kernels = 2});
+    }
+    const value angles = compute(t,
+                                 {&positions_[micro_], &*angles_[index]},
+                                 {q->size[0], q->size[1], 1, angles_of_token()},
+                                 table_format(),
+                                 {"angles"});
+    if (is_qwen())
+      rotate_halves(q, k, angles);
+    else
+      rotate_neighbours(q, k, angles);
+  }
+  constexpr void rotate_neighbours(value& q, value& k, const tensor& angles) {
+    const auto complex = [&](const tensor& x) {
+      sizes pairs = x.size;
+      pairs[3] /= 2;
+      return view_as(t, cast(t, x, element::fp32), pairs, element::complex64);
+    };
+    const auto turn = [&](const tensor& x, const tensor& as) {
+      return view_as(t, multiply_complex(t, x, angles), as.size, element::fp32);
+    };
+    value turned_q;
+    {
+      const value complex_q = complex(q);
+      const value complex_k = complex(k);
+      const value wide_q = turn(complex_q, q);
+      const value wide_k = turn(complex_k, k);
+      turned_q = cast(t, wide_q, q->format);
+      k = cast(t, wide_k, k->format);
+    }
+    q = std::move(turned_q);
+  }
+  // query * cos + rotate_half(query) * sin, in fp32
+  constexpr void rotate_halves(value& q, value& k, const tensor& angles) {
+    tensor half = angles;
+    half.size[3] /= 2;
+    half.is_view = true;
+    const auto turn = [&](const tensor& x) {
+      const value straight = multiply(t, x, half);
+      value turned = multiply(t, rotate_half(x), half);
+      return add(t, straight, std::move(turned));
+    };
+    value turned_q;
+    {
+      const value wide_q = cast(t, q, element::fp32);
+      const value wide_k = cast(t, k, element::fp32);
+      const value rotated_q = turn(wide_q);
+      const value rotated_k = turn(wide_k);
+      turned_q = cast(t, rotated_q, q->format);
+      k = cast(t, rotated_k, k->format);
+    }
+    q = std::move(turned_q);
+  }
+  constexpr value rotate_half(const tensor& x) {
+    const value first = slice(t, x, 3, x.size[3] / 2);
+    const value second = slice(t, x, 3, x.size[3] / 2);
+    return concatenate(t, scale(t, second), first, 3);
+  }
+
+  constexpr value mlp(const layer_modules& by, argument given) {
+    const held x(given);
+    value hidden = activation(linear(x, by.gate));
+    hidden = multiply(t, hidden, linear(x, by.up));
+    return linear(hidden, by.down);
+  }
+
+  // -- the loss
+
+  // A sum, over the number of all ranks' tokens.
+  constexpr value loss_of(const tensor& logits, const tensor& labels) {
+    value flat = view(t, logits, {logits.size[0] * logits.size[1], logits.size[2]});
+    return divide(
+        t, cross_entropy(t, cast(t, std::move(flat), element::fp32), labels), tokens_in_all_);
+  }
+
+  /// ChunkedLossWrapper: head, loss and their backward for one part of the sequences after the
+  /// other, while the head stays whole; its gradient is reduced behind the last one. What arrives
+  /// of the norm's result is put together in fp32.
+  constexpr value chunked_loss(const tensor& hidden) {
+    const sizes part{hidden.size[0], hidden.size[1] / chunks(), hidden.size[2]};
+    const auto cut_off = [&](const tensor& of, sizes size) {
+      tensor seen = of;
+      seen.node = none;
+      seen.size = size;
+      seen.is_view = true;
+      return contiguous(t, seen);
+    };
+    value total;
+    value gradient;
+    {
+      held_tensors inputs(t), labels(t), positions(t);
+      const sizes tokens{part[0], part[1]};
+      for (std::int64_t at = 0; at < chunks(); ++at) inputs.push(cut_off(hidden, part));
+      for (std::int64_t at = 0; at < chunks(); ++at) labels.push(cut_off(labels_, tokens));
+      for (std::int64_t at = 0; at < chunks(); ++at)
+        positions.push(cut_off(positions_[micro_], tokens));  // which the loss does not read
+      const value sum = full(t, hidden.size, element::fp32, {"gradient of the head's input"});
+      total = full(t, sizes{1}, element::fp32, {"loss"});
+      if (shards != nullptr) shards->gather_unit(last_unit_);
+      value logits;
+      value loss;
+      for (int at = 0; at < chunks(); ++at)
+        run_chunk(inputs[at], labels[at], at + 1 == chunks(), sum, logits, loss, total);
+      if (shards != nullptr) shards->free_unit(last_unit_);
+      gradient = cast(t, sum, hidden.format);
+    }
+    const int by = t.add_node(hands_back_, {&hidden});
+    t.keep(by, gradient);
+    total.get().size.rank = 0;
+    t.result_of(by, total.get());
+    return total;
+  }
+  constexpr void run_chunk(const tensor& input,
+                           const tensor& labels,
+                           bool is_last,
+                           const tensor& sum,
+                           value& logits,
+                           value& loss,
+                           value& total) {
+    parameter_record& head = t.parameters[head_.weight];
+    const bool casts = head.casts_whole_gradient;
+    const gathered_parameters gathering = t.gathering();
+    head.casts_whole_gradient = true;
+    t.take_gradients(gathering.first_gradients);
+    const tape::graph_place place = t.begin_graph();
+    value arrived;
+    {
+      const value leaf = t.leaf(input);
+      logits = linear(leaf, head_);
+      const value flat = view(t, labels, sizes{labels.count()});
+      loss = loss_of(logits, flat);
+      total = compute(t, {&*total, &*loss}, sizes{1}, element::fp32, {"loss"});
+      const auto goes_back = t.going_back();
+      const value root = t.make(loss->size, loss->format, {"gradient of the loss"});
+      t.executes({&*loss, &*root});
+      t.follow(loss, root, place.node);
+      arrived = t.gradient_of(leaf);
+      t.forget(place);
+      logits.get().node = loss.get().node = none;
+      if (is_last && shards != nullptr) shards->reduce_unit(last_unit_);
+    }
+    const auto goes_back = t.going_back();
+    const value wide = cast(t, arrived, element::fp32);
+    tensor part = sum;
+    part.size = wide->size;
+    t.executes({&*wide, &part}, {.is_strided = true});
+    head.casts_whole_gradient = casts;
+    t.take_gradients(gathering.first_gradients, gathering.takes_any_gradient);
+  }
+  struct hand_back final : own_backward {
+    constexpr void run(tape& on, int by, const value*, gradients& out) const override {
+      out.of[0] = on.share(on.kept_by(by, 0));
+    }
+  };
+
+  hand_back hands_back_{};
+  bool is_tied_;
+  int first_unit_ = 0;
+  int last_unit_ = 0;
+  nn_module table_{}, norm_{}, head_{};
+  growing_array<layer_modules> modules_{};
+  value* angles_ = nullptr;  // by layer
+  int micro_ = static_cast<int>(plan.accumulation) - 1;
+  held_tensors ids_{t}, positions_{t};  // by micro-batch
+  value labels_{};
+  value tokens_in_all_{};
+  value loss_{}, last_loss_{};
+};
+
+}  // namespace gpuplan::eager
