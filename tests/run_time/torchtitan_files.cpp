@@ -83,6 +83,30 @@ TEST_CASE("torchtitan's TOML says its layout and batch") {
   CHECK(*is.learning_rate == 3e-4);
 }
 
+TEST_CASE("torchtitan's loss is in as many chunks as flags and plans say") {
+  const read_config flags = read_torchtitan_words({"--config", "llama3_8b", "--loss.num-chunks=4"});
+  CHECK(says(flags.config.loss_chunks, std::int64_t{4}));
+  CHECK(flags.remarks.empty());
+  CHECK_FALSE(read_torchtitan_words({"--config", "llama3_8b"}).config.loss_chunks);
+  training_config config{.model = "meta-llama/Llama-3.1-8B"};
+  config.nodes = 1;
+  config.gpus_per_node = 8;
+  const auto written = [&] {
+    const written_config made = write_torchtitan(config);
+    REQUIRE(made);
+    return made.files[0].text;
+  };
+  CHECK(written().find("loss") == std::string::npos);
+  config.loss_chunks = 4;
+  CHECK(written().find("    c.loss = ChunkedLossWrapper.Config(num_chunks=4, loss_fn=") !=
+        std::string::npos);
+  CHECK(write_torchtitan(config).not_written.empty());
+  config.loss_chunks = 0;
+  CHECK(written().find("    c.loss = getattr(c.loss, \"loss_fn\", c.loss)\n") != std::string::npos);
+  config.loss_chunks = -1;
+  CHECK(write_torchtitan(config).why.starts_with("loss_chunks is -1"));
+}
+
 TEST_CASE("a whole TOML leaves torchtitan's defaults, flags leave what the configuration says") {
   const training_config is = read_torchtitan(parse_toml("[training]\nsteps = 9\n").is).config;
   CHECK(says(is.micro_batch, std::int64_t{8}));

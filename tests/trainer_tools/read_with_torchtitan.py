@@ -42,6 +42,7 @@ for folder, expected in each_case("torchtitan", 200):
         "zero_stage": {"always": 3, "never": 2}.get(ways.fsdp_reshard_after_forward),
         "weights_on_host": read.training.enable_cpu_offload,
         "warm_up_steps": float(read.lr_scheduler.warmup_steps),
+        "loss_chunks": getattr(read.loss, "num_chunks", 0),
         "learning_rate": read.optimizer.param_groups[0].optimizer_kwargs["lr"],
         "weight_decay": read.optimizer.param_groups[0].optimizer_kwargs["weight_decay"],
     }

@@ -348,6 +348,8 @@ class cost_visitor {
       tokens = alone_;
     }
     const bool is_head = op.kind == operator_kind::head;
+    if (is_head && setup_.framework.implementation.loss_chunks != 0)
+      return add_chunked_head(tokens, in, out);
     if (op.kind == operator_kind::down || op.kind == operator_kind::shared_down)
       add_activation(tokens * in);
     keep();
@@ -647,6 +649,23 @@ class cost_visitor {
       stream(elements * slower(on_.softmaxes), 2, 2 * element_, element_);
     else
       stream(elements, 6, element_ + 4 + 4 + 8, 8 + 4 + element_);
+  }
+
+  // Head and loss of one part of the sequences after the other. What reaches the head's input and
+  // matrix is cast to fp32 and added there.
+  constexpr void add_chunked_head(double tokens, double in, double out) {
+    const std::int64_t chunks = setup_.framework.implementation.loss_chunks;
+    const auto parts = static_cast<double>(chunks);
+    keep();
+    stream(tokens * in, 2 * parts + 2, 2 * element_, 2 * element_ + 20);
+    for (std::int64_t at = 0; at < chunks; ++at) {
+      multiply(tokens / parts, in, out, 1, true, false);
+      add_loss(tokens / parts, out);
+    }
+    if (!wanted_.weights) return;
+    const double once = element_ + 4;
+    cost.backward.elements += in * out * (parts * once + (parts - 1) * 12);
+    cost.backward.operators += 2 * parts - 1;
   }
 
   // Cut cross-entropy writes no logits, and multiplies for them again in the backward. What its

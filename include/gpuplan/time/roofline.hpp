@@ -810,7 +810,12 @@ class step_composer {
     if (!terms_.ends) return time;
     if (is_first) time = time + of_end(input_, factors_.input);
     if (!is_last) return time;
-    return time + count(1 + setup_.trained_mtp_layers()) * of_end(output_, factors_.output);
+    micro_batch_time end = of_end(output_, factors_.output);
+    // A head that runs in chunks is gathered for them, and for the norm's backward, while nothing
+    // else runs.
+    if (setup_.framework.implementation.loss_chunks != 0 && shares_in_passes())
+      end.parameter += 2 * gather_time(output_.parameters);
+    return time + count(1 + setup_.trained_mtp_layers()) * end;
   }
 
   // A stage of torchtitan's pipelines gathers in the first micro-batch's forward, and reduces

@@ -497,6 +497,10 @@ class training_builder {
                     who_runs(to_.setup));
     framework& software = to_.setup.framework;
     software = found->framework;
+    if (config_.loss_chunks && software.layers().name == &code_names::torchtitan) {
+      software = catalog::torchtitan_2026;
+      software.implementation.loss_chunks = *config_.loss_chunks;
+    }
     if (own != nullptr) return;
     std::string_view engine = config_.engine;
     const int stage = to_.setup.parallelism.zero_stage;
@@ -607,6 +611,13 @@ class training_builder {
       to_.setup.framework.implementation.liger_kernels = false;
       valid = validate(setup, to_.plan);
       if (valid) assume("liger_kernels", "none of Liger's kernels: " + why);
+    }
+    if (!valid && setup.framework.layers().chunks_loss) {
+      const std::string why = failure_text(valid.why()).c_str();
+      to_.setup.framework = catalog::torchtitan;
+      valid = validate(setup, to_.plan);
+      if (valid)
+        assume("loss_chunks", "torchtitan of December 2024 and its loss of whole logits: " + why);
     }
     if (!valid && setup.padding_free) {
       const std::string why = failure_text(valid.why()).c_str();

@@ -107,6 +107,8 @@ struct planned_run_words {
     made.fuses_loss = setup.framework.implementation.fuses_loss;
   if (setup.framework.implementation.liger_kernels) made.liger_kernels = true;
   if (setup.framework.implementation.cut_cross_entropy) made.cut_cross_entropy = true;
+  if (setup.framework.layers().chunks_loss)
+    made.loss_chunks = setup.framework.implementation.loss_chunks;
   const engine& sharing = setup.framework.engine;
   if (sharing.is->gathers_weights && plan.accumulation > 1)
     made.reduces_every_micro_batch = sharing.reduces_every_micro_batch;

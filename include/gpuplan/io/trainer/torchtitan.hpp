@@ -151,6 +151,9 @@ struct torchtitan_plan {
     made.why =
         "recompute is selective; none or full, with saves_costly_results or without, is taken";
   constexpr std::int64_t most = std::int64_t{1} << 20;
+  if (config.loss_chunks && (*config.loss_chunks < 0 || *config.loss_chunks > most))
+    made.why = "loss_chunks is " + std::to_string(*config.loss_chunks) + "; 0 to " +
+               std::to_string(most) + " is taken";
   for (const auto& part :
        {config.micro_batch, config.accumulation, config.data_parallel, config.shard_group})
     if (part && (*part < 1 || *part > most)) made.why = "a part of the batch is too large, or none";
@@ -211,6 +214,7 @@ struct torchtitan_plan {
     training["mixed_precision_param"] =
         *config.precision == training_precision::fp32 ? "float32" : "bfloat16";
   }
+  if (config.loss_chunks && *config.loss_chunks > 0) to["loss"]["num_chunks"] = *config.loss_chunks;
   to["training"] = std::move(training);
   to["parallelism"] = std::move(parallelism);
   if (config.warm_up_steps && std::trunc(*config.warm_up_steps) == *config.warm_up_steps &&
@@ -258,17 +262,29 @@ struct torchtitan_plan {
   std::string text = "# written for torchtitan 0.3.0\n";
   if (config.recompute && *config.recompute == recompute_mode::full)
     text += "from torchtitan.distributed.activation_checkpoint import FullAC, SelectiveAC\n";
+  if (config.loss_chunks && *config.loss_chunks != 0)
+    text += "from torchtitan.components.loss import ChunkedLossWrapper\n";
   if (config.learning_rate) text += "from torchtitan.components.optimizer import default_adamw\n";
   text += std::string("from torchtitan.models.") + model->module + ".config_registry import " +
           model->function + "\n\n\ndef planned():\n    c = " + model->function + "()\n";
   for (const auto& [group, settings] : *plan.settings.members()) {
-    if (settings.members() == nullptr) continue;
+    if (settings.members() == nullptr || group == "loss") continue;
     for (const auto& [name, is] : *settings.members()) {
       std::string literal = detail::plain_word(is);
       if (is.text() != nullptr) literal = "\"" + literal + "\"";
       if (is.flag() != nullptr) literal = *is.flag() ? "True" : "False";
       text += "    c." + group + "." + name + " = " + literal + "\n";
     }
+  }
+  // The registry's losses are in chunks, but for some.
+  if (config.loss_chunks) {
+    const std::string whole = "getattr(c.loss, \"loss_fn\", c.loss)";
+    text += "    c.loss = " +
+            (*config.loss_chunks == 0
+                 ? whole
+                 : "ChunkedLossWrapper.Config(num_chunks=" + std::to_string(*config.loss_chunks) +
+                       ", loss_fn=" + whole + ")") +
+            "\n";
   }
   if (config.recompute && *config.recompute == recompute_mode::none)
     text += "    c.activation_checkpoint = None\n";
@@ -309,6 +325,7 @@ struct torchtitan_plan {
                                    "optimizer",
                                    "recompute",
                                    "saves_costly_results",
+                                   "loss_chunks",
                                    "clip_norm",
                                    "learning_rate",
                                    "steps",

@@ -90,6 +90,7 @@ class torchtitan_reader {
     read_precision();
     read_recomputation();
     read_rates();
+    read_loss();
     pass_over();
     from_.name_the_others();
   }
@@ -292,6 +293,8 @@ class torchtitan_reader {
           "is " + shown(value(mode)) + "; the estimate knows none, selective and full");
     }
   }
+  // Of versions from 0.3 on
+  void read_loss() { config_.loss_chunks = from_.integer("loss.num_chunks"); }
   void read_rates() {
     config_.learning_rate = from_.number("optimizer.lr");
     config_.weight_decay = from_.number("optimizer.weight_decay");
@@ -355,7 +358,6 @@ class torchtitan_reader {
           "is above 1, which the estimate leaves out");
     for (const char* const path : {"parallelism.pipeline_parallel_schedule_csv",
                                    "lr_scheduler.total_steps",
-                                   "loss.num_chunks",
                                    "quantize",
                                    "override"})
       if (const value* const found = from_.find(path, true);

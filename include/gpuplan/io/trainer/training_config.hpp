@@ -123,9 +123,10 @@ struct training_config {
   known<bool> saves_costly_results{};   // as `training_setup` has it
   known<bool> shares_kept_inputs{};     // as `parallelism` has it
   known<attention_kernel> attention{};
-  known<bool> fuses_loss{};         // of Megatron, as `implementation` has it
-  known<bool> cut_cross_entropy{};  // likewise as `liger_kernels`
-  known<bool> liger_kernels{};      // as `implementation` has it
+  known<bool> fuses_loss{};           // of Megatron, as `implementation` has it
+  known<bool> cut_cross_entropy{};    // likewise as `liger_kernels`
+  known<bool> liger_kernels{};        // as `implementation` has it
+  known<std::int64_t> loss_chunks{};  // likewise, torchtitan's
   known<said_zero_settings> zero{};
   known<bool> overlaps_reduction{};         // of DeepSpeed, as `engine` has it
   known<bool> reduces_every_micro_batch{};  // as `engine` has it; default: false (Accelerate's)
