@@ -890,7 +890,6 @@ TEST_CASE("memory of kernels that write no scores is a line through millions of 
 TEST_CASE("classes that have no kernel of PyTorch's write out their scores") {
   const std::pair<transformer, framework> classes[] = {
       {catalog::gemma_2_2b, catalog::hugging_face_gemma_2},
-      {catalog::gpt_j_6b, catalog::hugging_face_gptj},
       {catalog::bloom_560m, catalog::hugging_face_bloom},
       {catalog::mpt_7b, catalog::hugging_face_mpt},
       {catalog::deberta_v3_small, catalog::hugging_face_deberta},
