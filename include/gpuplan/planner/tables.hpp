@@ -43,6 +43,7 @@ class family_times {
   // Of micro-batches of so many samples.
   constexpr void tabulate(std::int64_t b) {
     if (b == micro_batch_) return;
+    set_layout({});  // in which nothing is shared
     composer_.tabulate_layers(b);
     all_stages_ = composer_.of_all_stages();
     micro_batch_ = b;
