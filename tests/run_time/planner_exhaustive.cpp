@@ -659,3 +659,38 @@ TEST_CASE("so it does where fewer layers are recomputed with less accumulation")
   CHECK(sums.with_answer > 80);
   CHECK(sums.some_layers > 60);
 }
+
+// Whose weights are gathered, which those of other stages of ZeRO are not.
+TEST_CASE("so it does where the layout that is set shares more than others") {
+  dice roll{std::mt19937_64(8)};
+  tally sums;
+  for (int space = 0; space < 200; ++space) {
+    plan_request request;
+    training_setup& setup = request.setup;
+    setup.framework = catalog::hugging_face_llama;
+    setup.framework.engine.is = &engine_classes::deepspeed;
+    setup.model = {.num_hidden_layers = roll.from(2, 12),
+                   .hidden_size = 256,
+                   .intermediate_size = 1024,
+                   .num_attention_heads = 4,
+                   .num_key_value_heads = 4,
+                   .vocab_size = 1000};
+    setup.sequence_length = 512;
+    setup.precision = bf16_master;
+    setup.parallelism.zero_stage = 3;
+    request.on = {.gpu = catalog::a100_sxm4_80gb,
+                  .nodes = 2,
+                  .gpus_per_node = 2,
+                  .between_nodes = 5_GBps,
+                  .price_per_gpu = dated_price{2_usd_per_hour, "2026-01-01", "a test"}};
+    request.efficiency = catalog::ampere;
+    request.effective_batch = {roll.from(4, 16), roll.from(16, 40)};
+    request.space = {.zero_stage = range<std::int64_t>{1, 3},
+                     .recompute = roll.coin(),
+                     .recompute_layers = true,
+                     .micro_batch = {1, roll.from(1, 8)}};
+    compare(request, roll, memory_with_floor{}, roofline_times{}, roofline_times{}, sums);
+  }
+  CHECK(sums.wrong == 0);
+  CHECK(sums.with_answer > 60);
+}
