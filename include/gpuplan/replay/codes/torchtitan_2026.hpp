@@ -47,11 +47,13 @@ class torchtitan_decoder final : public model_code {
   /// Once the model has memory, the tables of angles are made anew.
   constexpr void cast_model() override {
     move_model();
-    if (is_tied_) t.release(renew(table_.weight));  // the head's memory stays
+    // The head's memory stays; nobody lets go of the table's before the first forward.
+    const int stale = is_tied_ ? renew(table_.weight) : none;
     for (std::int64_t at = 0; at < layers; ++at) {
       angles_[at] = new_angles();
       t.buffers[t.buffers.size() - static_cast<int>(layers - at)] = *angles_[at];
     }
+    t.release(stale);
     if (!is_tied_) return;
     head_.weight = t.add_twin(table_.weight);
     name(head_, "head");
@@ -263,16 +265,17 @@ class torchtitan_decoder final : public model_code {
     const auto turn = [&](const tensor& x, const tensor& as) {
       return view_as(t, multiply_complex(t, x, angles), as.size, element::fp32);
     };
-    value turned_q;
+    value turned_q, turned_k;
     {
       const value complex_q = complex(q);
       const value complex_k = complex(k);
       const value wide_q = turn(complex_q, q);
       const value wide_k = turn(complex_k, k);
       turned_q = cast(t, wide_q, q->format);
-      k = cast(t, wide_k, k->format);
+      turned_k = cast(t, wide_k, k->format);
     }
     q = std::move(turned_q);
+    k = std::move(turned_k);
   }
   // query * cos + rotate_half(query) * sin, in fp32
   constexpr void rotate_halves(value& q, value& k, const tensor& angles) {
@@ -284,16 +287,17 @@ class torchtitan_decoder final : public model_code {
       value turned = multiply(t, rotate_half(x), half);
       return add(t, straight, std::move(turned));
     };
-    value turned_q;
+    value turned_q, turned_k;
     {
       const value wide_q = cast(t, q, element::fp32);
       const value wide_k = cast(t, k, element::fp32);
       const value rotated_q = turn(wide_q);
       const value rotated_k = turn(wide_k);
       turned_q = cast(t, rotated_q, q->format);
-      k = cast(t, rotated_k, k->format);
+      turned_k = cast(t, rotated_k, k->format);
     }
     q = std::move(turned_q);
+    k = std::move(turned_k);
   }
   constexpr value rotate_half(const tensor& x) {
     const value first = slice(t, x, 3, x.size[3] / 2);
