@@ -46,7 +46,7 @@ class optimizer_states {
       const int parameter = updated == nullptr ? at : (*updated)[at];
       const parameter_record& record = t_.parameters[parameter];
       if (!record.trains) continue;
-      const bool is_of_layer = record.unit != none && record.data.size.rank == 2;
+      const bool is_of_layer = t_.layer_of(record.unit) != none && record.data.size.rank == 2;
       const bool is_of_second = is_muon      ? !is_of_layer
                                 : is_divided ? !record.is_distributed
                                              : false;

@@ -26,6 +26,7 @@ class torchtitan_decoder final : public model_code {
     const std::int64_t width = model.hidden_size;
     first_unit_ = static_cast<int>(layers);
     last_unit_ = is_tied_ ? first_unit_ : first_unit_ + 1;
+    t.end_layers_at(first_unit_);
     angles_ = new value[static_cast<unsigned long>(layers)];
     {
       const auto built = t.building_unit(first_unit_);

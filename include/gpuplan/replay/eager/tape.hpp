@@ -135,6 +135,11 @@ class tape : public storage_table {
     return autocasts_ ? autocast_format_ : stored;
   }
   [[nodiscard]] constexpr int unit() const { return unit_; }
+  /// Units from this one on are of no layer.
+  constexpr void end_layers_at(int unit) { end_of_layers_ = unit; }
+  [[nodiscard]] constexpr int layer_of(int unit) const {
+    return end_of_layers_ == none || unit < end_of_layers_ ? unit : none;
+  }
   /// The layer that the step is in, or none.
   [[nodiscard]] constexpr int layer() const { return layer_; }
   /// The node whose backward runs, or none.
@@ -687,6 +692,7 @@ class tape : public storage_table {
   bool distributed_ = false;
   bool retains_ = false;  // what a backward needed
   int unit_ = none;
+  int end_of_layers_ = none;
   int layer_ = none;
   int running_ = none;
   gathered_parameters gathering_{.is_on = false};

@@ -55,7 +55,7 @@ class storages_at final : public memory_events, public storage_watcher {
     made.what = from.what;
     made.parameter = from.parameter;
     made.layer = on.layer();
-    if (on.layer() == none || on.charges() == purpose::weights) made.layer = on.unit();
+    if (on.layer() == none || on.charges() == purpose::weights) made.layer = on.layer_of(on.unit());
     if (made.layer != none && static_cast<std::size_t>(made.layer) < forwards_.size())
       made.forward = (forwards_[static_cast<std::size_t>(made.layer)] - 1) / encodings_;
     if (made.what.empty() && on.running() != none && on.charges() == purpose::working) {
@@ -258,7 +258,7 @@ class storages_at final : public memory_events, public storage_watcher {
     live.forward = one.forward;
     live.bytes = record.bytes;
     if (is_of_parameter(record.what) && one.parameter != none) {
-      live.layer = on.parameters[one.parameter].unit;
+      live.layer = on.layer_of(on.parameters[one.parameter].unit);
       live.forward = 0;
     }
     live.element_bytes = record.bytes;
