@@ -71,6 +71,7 @@ struct engine_class {
   bool has_fp8_linears = true;
   bool trains_parts = true;               // beside all: adapters, last layers, a head
   bool wraps_adapters = false;            // else adapters alone, whose matrices are units each
+  bool recomputes_whole_stages = false;   // where layers are recomputed, all of a stage's
   bool stops_early = true;                // recomputation, as the layers' classes may
   bool repeats_layers = false;            // a layer adds the same memory wherever it stands,
   bool repeats_shared_layers = false;     // and where ranks share whole parameters' states
@@ -131,6 +132,7 @@ inline constexpr engine_class deepspeed{.name = &code_names::deepspeed,
                                         .has_all_optimizers = false,
                                         .has_fp8_linears = false,
                                         .trains_parts = false,
+                                        .recomputes_whole_stages = true,
                                         .stops_early = false,
                                         .adds_gradients_in_kernels = false,
                                         .scatters_stream = false};

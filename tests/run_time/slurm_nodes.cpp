@@ -97,12 +97,12 @@ TEST_CASE("what sinfo lists") {
   // A type that several devices may be.
   CHECK(read_slurm_nodes_of("NODELIST GRES\nn1 gpu:h100:8\n").groups[0].as_cluster().why().code ==
         errc::unknown_gpu);
-  // The cluster of guide 000 names its types so.
+  // The cluster of guide 000 names its types so; that its gpu2080 is an RTX 2080 Ti, no name tells.
   const read_slurm_nodes guide = read_slurm_nodes_of(
       "NODELIST GRES STATE\nclasst25 gpu:gpu4090:4 idle\nclasst[21-22] gpu:gpul40s:6(S:0-1) mix\n"
       "classt[01-05,07-18] gpu:gpu2080:4 idle\n");
   REQUIRE(guide.groups.size() == 3);
-  const char* const devices[] = {"rtx_2080_ti", "rtx_4090", "l40s"};
+  const char* const devices[] = {"rtx_2080", "rtx_4090", "l40s"};
   const std::int64_t gpus[] = {68, 4, 12};
   for (std::size_t at = 0; at < 3; ++at) {
     const result<cluster> one = guide.groups[at].as_cluster();

@@ -55,8 +55,7 @@ class plan_domain {
     return request_.space.recompute_layers &&
            static_cast<recompute_mode>(family.recompute) == recompute_mode::full &&
            code.chooses_recomputed_layers && setup.recompute_span == 1 &&
-           setup.recompute_period == 1 &&
-           !(code.is_pipelined && setup.framework.engine.is == &engine_classes::deepspeed);
+           setup.recompute_period == 1 && !setup.framework.engine.is->recomputes_whole_stages;
   }
 
   // What the goal counts, of so many seconds a sample.

@@ -497,7 +497,7 @@ class training_builder {
                     who_runs(to_.setup));
     framework& software = to_.setup.framework;
     software = found->framework;
-    if (config_.loss_chunks && software.layers().name == &code_names::torchtitan) {
+    if (config_.loss_chunks && std::string_view(software.name) == catalog::torchtitan.name) {
       software = catalog::torchtitan_2026;
       software.implementation.loss_chunks = *config_.loss_chunks;
     }
