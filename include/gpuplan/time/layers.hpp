@@ -654,14 +654,17 @@ class cost_visitor {
   // Head and loss of one part of the sequences after the other. What reaches the head's input and
   // matrix is cast to fp32 and added there.
   constexpr void add_chunked_head(double tokens, double in, double out) {
-    const std::int64_t chunks = setup_.framework.implementation.loss_chunks;
-    const auto parts = static_cast<double>(chunks);
+    const auto parts = static_cast<double>(setup_.framework.implementation.loss_chunks);
     keep();
     stream(tokens * in, 2 * parts + 2, 2 * element_, 2 * element_ + 20);
-    for (std::int64_t at = 0; at < chunks; ++at) {
-      multiply(tokens / parts, in, out, 1, true, false);
-      add_loss(tokens / parts, out);
-    }
+    const layer_cost before = cost;
+    const layer_kernels kernels_before = kernels != nullptr ? *kernels : layer_kernels{};
+    cost = {};
+    if (kernels != nullptr) *kernels = {};
+    multiply(tokens / parts, in, out, 1, true, false);
+    add_loss(tokens / parts, out);
+    cost = before + parts * cost;
+    if (kernels != nullptr) *kernels = kernels_before + parts * *kernels;
     if (!wanted_.weights) return;
     const double once = element_ + 4;
     cost.backward.elements += in * out * (parts * once + (parts - 1) * 12);
