@@ -249,7 +249,8 @@ constexpr failure flaw_of_rates(const roofline_time& model) {
     return detail::without_code(
         {{fact::objective, model.setup.objective}, {fact::takes, training_objective::next_token}});
   if (const failure why = detail::flaw_of_lengths(model.setup); detail::failed(why)) return why;
-  if (const failure why = detail::flaw_of_chunked_loss(model.setup); detail::failed(why)) return why;
+  if (const failure why = detail::flaw_of_chunked_loss(model.setup); detail::failed(why))
+    return why;
   if (const auto valid = validate(model.on); !valid) return valid.why();
   if (const failure why = detail::flaw_of_ceilings(model.setup, model.on); detail::failed(why))
     return why;
