@@ -588,9 +588,9 @@ constexpr result<plan_answer> best_plans(const plan_request& request,
 /// never wait, a sample takes less time the more are accumulated, and memory rises with micro-batch
 /// and accumulation. Times are those of `roofline_time`, of `calibrated_time` with the factors of
 /// `times_of`, or of another time model, which is asked about each plan that `at_least` does not
-/// refuse; plans without an end to it are none. Where the space has `recompute_layers`, memory falls
-/// and time rises as more layers are recomputed: of each layout that plan is one whose number is
-/// the best, and plans are counted without it. Interleaved schedules take accumulations that the
+/// refuse; plans without an end to it are none. Where the space has `recompute_layers`, memory
+/// falls and time rises as more layers are recomputed: of each layout that plan is one whose number
+/// is the best, and plans are counted without it. Interleaved schedules take accumulations that the
 /// stages divide. Of plans that the goal counts the same, the faster comes first, then the one of
 /// less memory, then they are in order of clusters, GPUs and degrees. Errors: those of the request;
 /// of the cluster that is nearest to a plan, where none has one: `no_such_layout`, or why the first
