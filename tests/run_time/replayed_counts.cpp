@@ -43,7 +43,8 @@ training_pass pass_of(const training_setup& setup) {
   return {.sequence_length = setup.model.kind == model_kind::vision ? 0 : setup.sequence_length,
           .trains = setup.trains,
           .recompute = setup.recompute,
-          .recompute_stops_early = !setup.framework.implementation.checkpoints_reenter,
+          .recompute_stops_early = !setup.framework.implementation.checkpoints_reenter &&
+                                   setup.framework.layers().stops_early,
           .fused_attention = setup.chosen_attention() != attention_kernel::eager,
           // torch.nn's BERT has the code of transformers'.
           .input_requires_grad = setup.recompute == recompute_mode::full &&

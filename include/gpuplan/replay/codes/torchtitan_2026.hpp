@@ -56,7 +56,8 @@ class torchtitan_decoder final : public model_code {
     }
     t.release(stale);
     if (!is_tied_) return;
-    head_.weight = t.add_twin(table_.weight);
+    const bool is_shared = t.parameters[table_.weight].whole.defined();
+    head_.weight = is_shared ? t.add_twin(table_.weight) : table_.weight;
     name(head_, "head");
   }
 
