@@ -4,6 +4,7 @@
 // norms. Private.
 
 #include <gpuplan/replay/eager/operators.hpp>
+#include <gpuplan/replay/eager/operators/pieces.hpp>
 #include <gpuplan/replay/model_code.hpp>
 
 #include <cstdint>
