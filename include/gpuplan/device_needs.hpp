@@ -1,9 +1,12 @@
 #pragma once
 
-// What a training process takes from a device beside the memory of its tensors.
+// What a training process takes from a device beside the memory of its tensors: memory, and what
+// the device has to compute with.
 
 #include <gpuplan/batch.hpp>
 #include <gpuplan/gpu.hpp>
+#include <gpuplan/precision.hpp>
+#include <gpuplan/result.hpp>
 #include <gpuplan/training_setup.hpp>
 #include <gpuplan/training_setup/dispatch.hpp>
 #include <gpuplan/units.hpp>
@@ -11,6 +14,35 @@
 #include <cstdint>
 
 namespace gpuplan {
+
+/// The device, where it has a peak in the number formats of `setup` and the kernels that it names:
+/// Transformer Engine multiplies with scales of blocks from compute capability 9.0 on and with
+/// those of MXFP8 from 10.0 on, and FlashAttention-2 is for 8.0 and later. What else a device lacks
+/// is not known. Errors: `no_such_code` of kernels, and those of `peak`.
+[[nodiscard]] constexpr result<gpu_spec> runs_on(const gpu_spec& gpu, const training_setup& setup) {
+  const precision_recipe& precision = setup.precision;
+  const auto flaw_of_kernels = [&](const named_fact& what, int least) -> failure {
+    if (!gpu.compute_capability || *gpu.compute_capability >= least) return {};
+    return failure(errc::no_such_code,
+                   what,
+                   named_fact{fact::compute_capability, *gpu.compute_capability},
+                   named_fact{fact::at_least, least});
+  };
+  const int least_of_scaling = !precision.fp8_linears                      ? 0
+                               : precision.scaling == scaling_kind::micro  ? 100
+                               : precision.scaling == scaling_kind::blocks ? 90
+                                                                           : 0;
+  for (const failure& why : {flaw_of_kernels({fact::attention, setup.attention},
+                                             setup.attention == attention_kernel::flash ? 80 : 0),
+                             flaw_of_kernels({fact::scaling, precision.scaling}, least_of_scaling)})
+    if (detail::failed(why)) return why;
+  if (const auto rate = peak(gpu, precision.compute); !rate) return rate.why();
+  if (precision.fp8_linears)
+    if (const auto rate = peak(gpu, number_format::fp8); !rate) return rate.why();
+  if (precision.fp4_linears)
+    if (const auto rate = peak(gpu, number_format::fp4); !rate) return rate.why();
+  return gpu;
+}
 
 /// One connection of NCCL: the buffers of its protocols Simple (NCCL_BUFFSIZE, 4 MiB), LL128 and LL
 /// (8 steps of 640 threads x 120 elements of 8 bytes, and of 512 threads x 8 lines of 16; init.cc

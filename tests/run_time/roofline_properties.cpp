@@ -341,3 +341,29 @@ TEST_CASE(
   CHECK(step(megatron, 2).first > step(megatron, 0).first);
   CHECK(step(megatron, 2).second > step(megatron, 0).second);
 }
+
+TEST_CASE("a loss in chunks takes longer, the more so the more chunks, and has as many as tokens") {
+  const auto with = [](std::int64_t chunks) {
+    roofline_time time{
+        .setup = {.model = catalog::llama_3_8b, .sequence_length = 8192},
+        .on = {.gpu = catalog::h100_sxm5_80gb, .nodes = 8, .between_nodes = 400_GBps}};
+    time.setup.precision = bf16_mixed;
+    time.setup.parallelism.zero_stage = 3;
+    time.setup.framework = catalog::torchtitan_2026;
+    time.setup.framework.implementation.loss_chunks = chunks;
+    return time;
+  };
+  const batch_plan plan{.data_parallel = 8};
+  duration before{};
+  for (const std::int64_t chunks : {0, 1, 8, 64}) {
+    const roofline_time time = with(chunks);
+    REQUIRE(validate(time, plan));
+    const duration step = time.step(plan);
+    CHECK(explain_time(time, plan).step == step);
+    CHECK(step > before);
+    before = step;
+  }
+  CHECK(with(8).step(plan) < 1.1 * with(0).step(plan));
+  for (const std::int64_t chunks : {std::int64_t{-1}, std::int64_t{3}, std::int64_t{1} << 31})
+    CHECK(validate(with(chunks)).why()[fact::loss_chunks] == chunks);
+}

@@ -533,11 +533,11 @@ std::string in_words(const failure& why) {
 
 std::string recomputed(const training_setup& setup) {
   const std::string some = setups::recomputed_layers_in_words(setup);
-  return some.empty() ? recomputed(training_plan{.recompute = setup.recompute}) : some;
+  return some.empty() ? recomputed(setup.recompute) : some;
 }
 
-std::string recomputed(const training_plan& plan) {
-  switch (plan.recompute) {
+std::string recomputed(recompute_mode mode) {
+  switch (mode) {
     case recompute_mode::selective:
       return "selective";
     case recompute_mode::full:

@@ -102,7 +102,7 @@ void add_options(CLI::App& app, arguments& to);
 /// Why there is no plan, in few words: "needs 93.3 GiB of memory, has 78.1".
 [[nodiscard]] std::string in_words(const gpuplan::failure& why);
 /// "none", "selective", "full"; of a plan's setup also "3 of 8 layers".
-[[nodiscard]] std::string recomputed(const gpuplan::training_plan& plan);
+[[nodiscard]] std::string recomputed(gpuplan::recompute_mode mode);
 [[nodiscard]] std::string recomputed(const gpuplan::training_setup& setup);
 
 }  // namespace plan_program

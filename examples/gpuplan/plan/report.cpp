@@ -485,7 +485,7 @@ void add_cells(std::vector<cell>& to, const described_plan& of) {
              of.sequence_length,
              of.precision,
              in_words(plan),
-             recomputed(plan),
+             recomputed(plan.recompute),
              layers_again_of(of.model.setup),
              layout.tensor_parallel,
              divides_sequence(plan) ? "yes" : "no",

@@ -621,8 +621,7 @@ void add_setup_options(CLI::App& app, arguments& to) {
          "--pipeline-split",
          [&layout](const std::string& words) { layout.split = *split_named(words); },
          "Of stages that are not alike: E, L or EL where the embedding, the head or both count as "
-         "a "
-         "layer, or [3..2], [3..], [..2] with the layers of the first and the last one")
+         "a layer, or [3..2], [3..], [..2] with the layers of the first and the last one")
       ->check(CLI::Validator(
           [](const std::string& words) {
             return split_named(words) ? std::string()

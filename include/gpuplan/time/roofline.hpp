@@ -7,6 +7,7 @@
 #include <gpuplan/cluster.hpp>
 #include <gpuplan/communication.hpp>
 #include <gpuplan/device_efficiency.hpp>
+#include <gpuplan/device_needs.hpp>
 #include <gpuplan/gpu.hpp>
 #include <gpuplan/measured_device.hpp>
 #include <gpuplan/parameters.hpp>
@@ -21,7 +22,6 @@
 #include <gpuplan/training_setup.hpp>
 
 #include <cstdint>
-#include <utility>
 
 namespace gpuplan {
 
@@ -71,32 +71,6 @@ struct roofline_time {
     return from;
   }
 };
-
-/// The device, where it has a peak in the number formats of `setup` and the kernels that it names:
-/// Transformer Engine multiplies with scales of blocks from compute capability 9.0 on and with
-/// those of MXFP8 from 10.0 on, and FlashAttention-2 is for 8.0 and later.
-[[nodiscard]] constexpr result<gpu_spec> runs_on(const gpu_spec& gpu, const training_setup& setup) {
-  const precision_recipe& precision = setup.precision;
-  const int least = !precision.fp8_linears                      ? 0
-                    : precision.scaling == scaling_kind::micro  ? 100
-                    : precision.scaling == scaling_kind::blocks ? 90
-                                                                : 0;
-  const int least_of_flash = setup.attention == attention_kernel::flash ? 80 : 0;
-  for (const auto& [what, needed] :
-       {std::pair{named_fact{fact::attention, setup.attention}, least_of_flash},
-        std::pair{named_fact{fact::scaling, precision.scaling}, least}})
-    if (gpu.compute_capability && *gpu.compute_capability < needed)
-      return failure(errc::no_such_code,
-                     what,
-                     named_fact{fact::compute_capability, *gpu.compute_capability},
-                     named_fact{fact::at_least, needed});
-  if (const auto rate = peak(gpu, precision.compute); !rate) return rate.why();
-  if (precision.fp8_linears)
-    if (const auto rate = peak(gpu, number_format::fp8); !rate) return rate.why();
-  if (precision.fp4_linears)
-    if (const auto rate = peak(gpu, number_format::fp4); !rate) return rate.why();
-  return gpu;
-}
 
 namespace detail {
 
