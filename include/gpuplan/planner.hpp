@@ -364,15 +364,15 @@ class planner {
   constexpr void examine_memory_by_layers(plan_candidate candidate) {
     const std::int64_t low = candidate.allowed.low;
     const std::int64_t high = candidate.allowed.high;
-    const std::int64_t most_layers = all_.most_layers(candidate.group);
-    for (std::int64_t layers = most_layers; layers > 0; --layers) {
+    const std::int64_t recomputed = all_.most_layers(candidate.group);
+    for (std::int64_t layers = recomputed; layers > 0; --layers) {
       candidate = all_.recomputing(candidate, layers);
       candidate.allowed.low = low;
       candidate.allowed.high = high;
       double needed = required(candidate, low);
       const double most = limit() < budget_ ? limit() : budget_;
       if (needed > most) {
-        if (layers == most_layers) note_too_large(candidate, needed, most);
+        if (layers == recomputed) note_too_large(candidate, needed, most);
         return;
       }
       candidate.allowed.low = all_.limits().least_accumulation(candidate);
