@@ -35,7 +35,7 @@ inline constexpr device_efficiency volta{.name = "Volta",
 /// determined: products 0.77 to 0.82, attention_forward 0.42 to 0.58, attention_backward 0.25 to
 /// 0.28; they trade against each other.
 inline constexpr device_efficiency ampere{.name = "Ampere",
-                                          .products = 0.787,
+                                          .products = 0.783,
                                           .products_fp32 = 0.74,
                                           .odd_matmuls = 0.52,
                                           .attention_forward = 0.498,

@@ -4,7 +4,9 @@
 
 #include <gpuplan/detail/math.hpp>
 
+#include <cstddef>
 #include <initializer_list>
+#include <iterator>
 
 namespace gpuplan {
 
@@ -54,18 +56,22 @@ struct kernel_rates {
 namespace detail {
 
 // A tile of a product's result, in sides of `tile_sides`, and what it takes over what its FLOPs
-// would at the full rate: the smaller it is, the less it reuses operands.
+// would at the full rate: the smaller it is, the less it reuses operands. cuBLAS has these, as
+// names of its kernels say, and of odd sides for columns alone.
 struct matmul_tile {
   int rows, columns;
   double results;
   double share;  // of the rate, on an A100
 };
-inline constexpr double tile_sides[] = {64, 128, 256};
-inline constexpr matmul_tile matmul_tiles[] = {{2, 1, 256 * 128, 1},
-                                               {1, 2, 128 * 256, 1},
-                                               {1, 1, 128 * 128, 0.95},
-                                               {1, 0, 128 * 64, 0.8},
-                                               {0, 1, 64 * 128, 0.8},
+inline constexpr double tile_sides[] = {64, 96, 128, 160, 192, 256};
+inline constexpr matmul_tile matmul_tiles[] = {{5, 2, 256 * 128, 1},
+                                               {2, 5, 128 * 256, 1},
+                                               {2, 4, 128 * 192, 0.98},
+                                               {2, 3, 128 * 160, 0.96},
+                                               {2, 2, 128 * 128, 0.95},
+                                               {2, 1, 128 * 96, 0.88},
+                                               {2, 0, 128 * 64, 0.8},
+                                               {0, 2, 64 * 128, 0.8},
                                                {0, 0, 64 * 64, 0.6}};
 // FLOP/s of one of its SMs in half formats. Where an SM computes less while it is handed operands
 // as fast, smaller tiles keep it busy.
@@ -99,12 +105,12 @@ struct matmul_size {
 
 namespace detail {
 
-// Computing a product at `rate`, in whole waves of the best of six tiles over the SMs.
+// Computing a product at `rate`, in whole waves of the best of nine tiles over the SMs.
 constexpr double computing_time(const matmul_size& product, double rate, const kernel_rates& on) {
   double least = on.in_waves ? infinity : product.m * product.n * product.batch / on.sms;
-  double rows[3] = {};
-  double columns[3] = {};
-  for (int side = 0; side < 3; ++side) {
+  double rows[std::size(tile_sides)] = {};
+  double columns[std::size(tile_sides)] = {};
+  for (std::size_t side = 0; side < std::size(tile_sides); ++side) {
     rows[side] = ceil_div(product.m, tile_sides[side]);
     columns[side] = ceil_div(product.n, tile_sides[side]) * product.batch;
   }
@@ -124,7 +130,7 @@ constexpr double result_bytes_of(const matmul_size& product, double each) {
 }  // namespace detail
 
 /// The time in seconds of a product at `rate`, its operands of `element_bytes` and its results of
-/// `result_bytes` each. Formula: the longer of computing, in whole waves of the best of six tiles
+/// `result_bytes` each. Formula: the longer of computing, in whole waves of the best of nine tiles
 /// over the SMs, and of reading the operands once; then the result is written, while nothing is
 /// left to compute; never less than the floor.
 [[nodiscard]] constexpr double matmul_time(const matmul_size& product,
