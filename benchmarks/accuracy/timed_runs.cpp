@@ -41,11 +41,17 @@ described_setup read_run(const row& source) {
   return read_run_columns(source);
 }
 
+// Nodes with four V100 are Jean Zay's, where nothing else is said.
+bool is_jean_zay(std::string_view gpu, std::int64_t gpus_per_node) {
+  return gpu.starts_with("v100") && gpus_per_node <= 4;
+}
+
 // Of one GPU's adapter in GB/s, each direction: DGX-1 and Jean Zay's nodes with V100 have four
 // links of 100 Gb/s for four or eight GPUs, DGX A100 eight of 200, DGX H100 and B200 eight of 400,
 // GB200 one of 400 a GPU, B300 and GB300 one of 800.
 double usual_adapter(std::string_view gpu, std::int64_t gpus_per_node) {
-  if (gpu.starts_with("v100")) return gpus_per_node > 4 ? 6.25 : 12.5;
+  if (is_jean_zay(gpu, gpus_per_node)) return 12.5;
+  if (gpu.starts_with("v100")) return 6.25;
   if (gpu.starts_with("a100")) return 25;
   if (gpu.starts_with("rtx")) return 1.25;  // 10 Gb/s
   if (gpu == "b300_sxm" || gpu == "gb300") return 100;
@@ -78,6 +84,10 @@ gpuplan::cluster read_cluster(const row& source, const gpuplan::gpu_spec& gpu) {
   if (source.text("notes").find("without NVLink") != std::string_view::npos) on.gpu.peers = {};
   if (source.text("notes").find("EFA") != std::string_view::npos)
     on.network = gpuplan::network_kind::efa;
+  if (source.text("notes").find("Omni-Path") != std::string_view::npos ||
+      (source.blank("inter_node_GBps_per_gpu") &&
+       is_jean_zay(gpu.id, source.integer_or("gpus_per_node", 8))))
+    on.network = gpuplan::network_kind::omni_path;
   // A part with more and slower memory, limited in power (torchtitan's README of its benchmarks).
   const std::string_view variant = value_in(source.text("notes"), "gpu_variant");
   if (variant.starts_with("H100-9")) {

@@ -24,7 +24,7 @@ struct dated_price {
 };
 
 /// What nodes are linked by. Ethernet with RDMA (RoCE) counts as InfiniBand.
-enum class network_kind { infiniband, efa };
+enum class network_kind { infiniband, efa, omni_path };
 
 /// Like nodes with like GPUs. What is not known is absent.
 struct cluster {

@@ -128,6 +128,16 @@ inline constexpr link_constants efa{
     .hop = 85_us,  // 80 to 89
     .ramp = 90_MB  // hardly determined: 0 to 169
 };
+/// Omni-Path under NCCL, which finds no adapter that reads a GPU's memory: 84.6 of 400 Gb/s of a
+/// node with 4 V100, four nodes (bigscience-workshop/bigscience, experiments/bandwidth). 16 of them
+/// had 55; four nodes of 8 A100, both of whose rings took one of four adapters, 40.5.
+inline constexpr link_constants omni_path{
+    .kind = "Omni-Path",
+    .ring_share = 0.21,
+    .copy_share = 0.21,
+    .hop = 6.7_us,  // not measured: as InfiniBand
+    .ramp = 3.6_MB  // likewise
+};
 }  // namespace link_data
 
 /// The links of a cluster, and how well collectives use them. A link domain of several nodes counts
@@ -187,6 +197,7 @@ struct device_group {
 /// What is known of networks of this kind.
 [[nodiscard]] constexpr link_constants constants_between_nodes(network_kind network) {
   if (network == network_kind::efa) return link_data::efa;
+  if (network == network_kind::omni_path) return link_data::omni_path;
   return link_data::infiniband;
 }
 

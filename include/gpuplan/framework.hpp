@@ -77,7 +77,6 @@ struct engine_class {
   bool repeats_shared_layers = false;     // and where ranks share whole parameters' states
   bool notes_losses = false;              // of each micro-batch
   bool adds_gradients_in_kernels = true;  // of products; else in one behind them
-  bool scatters_stream = true;  // between stages: each tensor-parallel rank sends its part
   bool counts_work = false;     // its copies and collectives say what they ask of the device
 };
 
@@ -134,8 +133,7 @@ inline constexpr engine_class deepspeed{.name = &code_names::deepspeed,
                                         .trains_parts = false,
                                         .recomputes_whole_stages = true,
                                         .stops_early = false,
-                                        .adds_gradients_in_kernels = false,
-                                        .scatters_stream = false};
+                                        .adds_gradients_in_kernels = false};
 /// Megatron-Core, its schedules and its distributed optimizer.
 inline constexpr engine_class megatron{.name = &code_names::megatron,
                                        .holds = held_states::buffers,

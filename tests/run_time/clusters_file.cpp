@@ -21,6 +21,7 @@ const std::string whole =
     "nodes = 2\n"
     "gpus_per_node = 8\n"
     "network_GBps = 12.5\n"
+    "network = 'omni-path'\n"
     "link_GBps = 56\n"
     "price_per_gpu_hour = 0.8\n"
     "date = '2026-08-27'\n"
@@ -42,6 +43,7 @@ TEST_CASE("clusters are what their tables say") {
   CHECK(lab.nodes == 2);
   CHECK(lab.gpus_per_node == 8);
   CHECK(*lab.between_nodes == 12.5_GBps);
+  CHECK(*lab.network == network_kind::omni_path);
   CHECK(*lab.inside_node == 56_GBps);
   CHECK(*lab.price_per_gpu == 0.8 * 1_usd_per_hour);
   CHECK(*lab.power_per_gpu == 350_W);
@@ -53,6 +55,7 @@ TEST_CASE("clusters are what their tables say") {
   CHECK(box.name == "box");
   CHECK(box.nodes == 1);
   CHECK_FALSE(box.between_nodes);
+  CHECK_FALSE(box.network);
   CHECK_FALSE(box.price_per_gpu);
   CHECK_FALSE(box.power_per_gpu);
   CHECK_FALSE(box.carbon_g_per_kWh);
@@ -67,8 +70,12 @@ TEST_CASE("what is wrong is said by its key, with what would be taken") {
   for (const wrong& each : std::vector<wrong>{
            {"[a]\ngpu = 'h100'\ngpus_per_node = 8\nnetwrk_GBps = 3\n",
             "a.netwrk_GBps is no key of a cluster; taken are gpu, system, nodes, "
-            "gpus_per_node, gpus_per_link_domain, network_GBps, link_GBps, price_per_gpu_hour, "
+            "gpus_per_node, gpus_per_link_domain, network_GBps, network, link_GBps, price_per_gpu_hour, "
             "power_W, carbon_g_per_kWh, reclaimed_hours, date and source"},
+           {"[a]\nnetwork = 'token ring'\n",
+            "a.network is \"token ring\"; \"infiniband\", \"efa\" or \"omni-path\" is taken"},
+           {"[a]\nnetwork = 7\n",
+            "a.network is 7; \"infiniband\", \"efa\" or \"omni-path\" is taken"},
            {"[a]\nnodes = 0\n", "a.nodes is 0; a whole number from 1 to 65536 is taken"},
            {"[a]\nnodes = 2.0\n", "a.nodes is 2; a whole number from 1 to 65536 is taken"},
            {"[a]\ngpus_per_node = 'eight'\n",

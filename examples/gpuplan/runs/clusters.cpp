@@ -146,6 +146,7 @@ named_cluster made_of(const cluster_words& given,
     if (stated->gpus_per_link_domain > 0) on.gpus_per_link_domain = stated->gpus_per_link_domain;
     on.inside_node = stated->inside_node;
     if (stated->between_nodes) on.between_nodes = stated->between_nodes;
+    if (stated->network) on.network = *stated->network;
     on.power_per_gpu = stated->power_per_gpu;
     if (stated->price_per_gpu)
       on.price_per_gpu =
@@ -184,6 +185,8 @@ named_cluster made_of(const cluster_words& given,
                       std::to_string(total_gpus(on)) + "; at most " + std::to_string(most_gpus) +
                       " GPUs are taken");
   if (const auto* network = of_cluster(given.network, at)) on.between_nodes = *network * 1_GBps;
+  for (const auto& [name, kind] : io::network_names)
+    if (given.network_kind == name) on.network = kind;
   if (const auto* price = of_cluster(given.price, at))
     on.price_per_gpu = dated_price{*price * 1_usd_per_hour, "today", "the command line"};
   if (const auto* power = of_cluster(given.power, at)) on.power_per_gpu = *power * 1_W;
@@ -290,6 +293,15 @@ void add_cluster_options(CLI::App& app, cluster_words& to) {
            to.network,
            guides::finite_number(1e-3, 1e6),
            "GB/s of a node, each direction, all its adapters together (default: 200)");
+  std::vector<std::string> kinds;
+  for (const auto& [name, kind] : io::network_names) kinds.emplace_back(name);
+  app.add_option("--network-kind",
+                 to.network_kind,
+                 "What collectives reach of it; RoCE counts as infiniband (default: as --system "
+                 "has it, else infiniband)")
+      ->check(CLI::IsMember(kinds))
+      ->type_name("infiniband|efa|omni-path")
+      ->group("GPUs");
   add_cost_options(app, to);
 }
 

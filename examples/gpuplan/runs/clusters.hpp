@@ -28,6 +28,7 @@ struct cluster_words {
   std::vector<std::int64_t> gpus_per_node{};
   std::vector<std::int64_t> link_domain{};  // GPUs that their links join across nodes
   std::vector<double> network{};            // GB/s of a node
+  std::string network_kind{};               // a name of `io::network_names`; empty: not stated
   std::vector<double> price{};              // dollars of a GPU and hour
   std::vector<double> power{};              // watts of a GPU
   std::vector<double> carbon{};             // g CO2 of a kWh
@@ -50,7 +51,7 @@ inline constexpr std::int64_t usual_gpus_per_node = 8;
 inline constexpr double usual_network = 200;  // GB/s of a node: eight adapters of 200 Gbit/s
 
 /// `--gpu`, `--system`, `--gpus`, `--nodes`, `--gpus-per-node`, `--link-domain`, `--network`,
-/// `--price`, `--power`, `--carbon`, `--prices` and `--cluster`, `--slurm-nodes`, `--price-list`,
+/// `--network-kind`, `--price`, `--power`, `--carbon`, `--prices` and `--cluster`, `--slurm-nodes`, `--price-list`,
 /// `--region` and `--spot`.
 void add_cluster_options(CLI::App& app, cluster_words& to);
 /// Of these, those that say what the GPUs cost.

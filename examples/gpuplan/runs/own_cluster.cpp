@@ -256,7 +256,9 @@ bool is_across(const own_step& one) { return one.on.on.nodes > 1; }
 std::string network_of(const own_step& one) {
   const known<bandwidth>& rate = one.on.on.between_nodes;
   return (rate ? io::decimal(in(*rate, 1_GBps), -1) + " GB/s" : std::string("none")) +
-         (one.on.on.network == network_kind::efa ? " by EFA" : "");
+         (one.on.on.network == network_kind::infiniband
+              ? std::string()
+              : std::string(" by ") + constants_between_nodes(one.on.on.network).kind);
 }
 
 // Throws where steps differ in what one cluster and one software have alike.

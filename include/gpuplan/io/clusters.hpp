@@ -3,6 +3,7 @@
 // What a person has to train on, as a file in TOML says it: clusters with their GPUs, network,
 // price, power and carbon. Needs toml++, as toml.hpp does.
 
+#include <gpuplan/cluster.hpp>
 #include <gpuplan/io/characters.hpp>
 #include <gpuplan/io/table.hpp>
 #include <gpuplan/io/toml.hpp>
@@ -14,6 +15,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace gpuplan::io {
@@ -28,6 +30,7 @@ struct stated_cluster {
   std::int64_t gpus_per_link_domain = 0;  // as in `cluster`
   known<bandwidth> inside_node{};         // of one GPU, each direction
   known<bandwidth> between_nodes{};       // of one node, each direction, all adapters together
+  known<network_kind> network{};
   known<price> price_per_gpu{};           // and then the date on which it was true
   known<power> power_per_gpu{};           // with its share of the host
   known<double> carbon_g_per_kWh{};
@@ -35,6 +38,12 @@ struct stated_cluster {
   std::string date{};           // "2026-08-27"
   std::string source{};         // who asks the price
 };
+
+/// What nodes are linked by, in words.
+inline constexpr std::pair<std::string_view, network_kind> network_names[] = {
+    {"infiniband", network_kind::infiniband},
+    {"efa", network_kind::efa},
+    {"omni-path", network_kind::omni_path}};
 
 /// The clusters of a file in the order of their names, or what is wrong with it: one of both.
 struct read_clusters {
@@ -148,6 +157,12 @@ class cluster_reader {
       number(key, is, 1e-3, 1e6, [&](double given) { to = given * 1_GBps; });
     };
     if (key == "network_GBps") return rate(made_.between_nodes);
+    if (key == "network") {
+      for (const auto& [name, kind] : network_names)
+        if (is.text() && *is.text() == name) made_.network = kind;
+      if (!made_.network) refuse(key, is, "\"infiniband\", \"efa\" or \"omni-path\"");
+      return;
+    }
     if (key == "link_GBps") return rate(made_.inside_node);
     if (key == "price_per_gpu_hour")
       return number(
@@ -160,7 +175,7 @@ class cluster_reader {
       return number(key, is, 1e-2, 1e8, [&](double given) { made_.reclaimed = given * 1_h; });
     why_ = printable(made_.name) + "." + printable(key) +
            " is no key of a cluster; taken are gpu, system, nodes, gpus_per_node, "
-           "gpus_per_link_domain, network_GBps, link_GBps, price_per_gpu_hour, power_W, "
+           "gpus_per_link_domain, network_GBps, network, link_GBps, price_per_gpu_hour, power_W, "
            "carbon_g_per_kWh, reclaimed_hours, date and source";
   }
 };
@@ -190,6 +205,7 @@ class cluster_reader {
 ///     gpus_per_link_domain = 72    # those that NVLink joins, where that leads across nodes
 ///     nodes = 2                    # 1
 ///     network_GBps = 25            # of a node, each direction
+///     network = "efa"              # or "omni-path", or "infiniband" and RoCE
 ///     link_GBps = 56               # of a GPU inside its node, each direction
 ///     price_per_gpu_hour = 0.8     # dollars, and then
 ///     date = "2026-08-27"          # the day on which it was true

@@ -155,12 +155,10 @@ class layout_communication {
                                         replicas() / ranks,
                                         layout_.tensor_parallel * ranks);
   }
-  // Megatron's ranks send each a part of the stream, and gather it where it arrives; DeepSpeed's
-  // send all of it.
+  // Ranks of Megatron's and DeepSpeed's stages send each a part of the stream, and gather it where
+  // it arrives.
   constexpr double point_to_point_bytes() const {
-    const bool scatters = setup_.framework.engine.is->scatters_stream;
-    const double parts = scatters ? count(layout_.tensor_parallel) : 1;
-    return larger_of(stream_bytes(false), stream_bytes(true)) / parts;
+    return larger_of(stream_bytes(false), stream_bytes(true)) / count(layout_.tensor_parallel);
   }
   constexpr std::int64_t ranks_of_stage() const {
     return layout_.tensor_parallel * layout_.context_parallel * plan.data_parallel;

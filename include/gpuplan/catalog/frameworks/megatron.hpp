@@ -131,7 +131,7 @@ inline constexpr framework megatron_deepspeed{
                        .fuses_bias_activation = true,
                        .compiles_functions = true},
     .engine = engines::megatron_deepspeed,
-    .costs = {.matmul_rate = 0.9,
+    .costs = {.matmul_rate = 0.92,
               .score_traffic = 1.65,
               .host_per_operator = 400_us,
               .hides_gradients = false,
