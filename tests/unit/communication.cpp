@@ -22,6 +22,10 @@ constexpr interconnect a100 = links_of(catalog::a100_sxm4_80gb, 200_GBps);
 constexpr interconnect h200 = links_of(catalog::h200_sxm, 400_GBps);
 constexpr interconnect gb200 = *interconnect_of({.gpu = catalog::gb200, .gpus_per_node = 4});
 constexpr interconnect b200 = links_of(catalog::b200_sxm, 400_GBps, network_kind::efa);
+constexpr interconnect jean_zay = *interconnect_of({.gpu = catalog::v100_sxm2_32gb,
+                                                    .gpus_per_node = 4,
+                                                    .between_nodes = 50_GBps,
+                                                    .network = network_kind::omni_path});
 
 // Bus bandwidth of an all-reduce within `share` of what was measured.
 constexpr bool reaches(double measured_GBps,
@@ -34,6 +38,11 @@ constexpr bool reaches(double measured_GBps,
   const duration time = collective_time(what, message, group, links, by);
   const double ratio = in(bus_bandwidth(what, message, group, time), 1_GBps) / measured_GBps;
   return ratio > 1 - share && ratio < 1 + share;
+}
+
+// bigscience-workshop/bigscience, experiments/bandwidth/all_reduce_bench-32gb-4n.txt
+TEST_CASE("an all-reduce by Omni-Path as measured") {
+  STATIC_CHECK(reaches(84.6 / 8, 0.02, bytes::from_value(4'000'000'000), {16, 4}, jean_zay));
 }
 
 // stas00/ml-engineering, network/README.md at 744d01e1.
