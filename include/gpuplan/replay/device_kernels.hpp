@@ -92,9 +92,10 @@ inline constexpr kernel_shares cdna = [] {
 
 /// What is known of the generation of `gpu`; of others, what is known of H100. Of 11 layers of
 /// BERT-large that mli/transformers-benchmarks measured on V100, RTX A6000, 3090 Ti and 4090 the
-/// forward pass is at most 12 % off, 5 in the mean, on A100 it is 27 % too fast; both passes are
-/// from 3 % too fast to 23 % too slow, 8 % of which may be the gradient of the layer's input, which
-/// that page did not need. On an H200 single kernels are as far off as on the H100 that gave them.
+/// forward pass is at most 12 % off, 5 in the mean; both passes are from 2 % too fast to 22 % too
+/// slow, 8 % of which may be the gradient of the layer's input, which that page did not need. On
+/// A100 the forward pass is 27 % too fast, both 6. On an H200 single kernels are as far off as on
+/// the H100 that gave them.
 [[nodiscard]] constexpr kernel_shares kernel_shares_of(const gpu_spec& gpu) {
   if (gpu.vendor == gpu_vendor::amd) return device_kernels::cdna;
   if (gpu.vendor != gpu_vendor::nvidia || !gpu.compute_capability) return device_kernels::hopper;
