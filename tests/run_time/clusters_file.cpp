@@ -70,7 +70,8 @@ TEST_CASE("what is wrong is said by its key, with what would be taken") {
   for (const wrong& each : std::vector<wrong>{
            {"[a]\ngpu = 'h100'\ngpus_per_node = 8\nnetwrk_GBps = 3\n",
             "a.netwrk_GBps is no key of a cluster; taken are gpu, system, nodes, "
-            "gpus_per_node, gpus_per_link_domain, network_GBps, network, link_GBps, price_per_gpu_hour, "
+            "gpus_per_node, gpus_per_link_domain, network_GBps, network, link_GBps, "
+            "price_per_gpu_hour, "
             "power_W, carbon_g_per_kWh, reclaimed_hours, date and source"},
            {"[a]\nnetwork = 'token ring'\n",
             "a.network is \"token ring\"; \"infiniband\", \"efa\" or \"omni-path\" is taken"},

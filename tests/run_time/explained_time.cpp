@@ -357,6 +357,15 @@ TEST_CASE("optimizers wait for a straggler, however slow it is, and for none tha
     }
     CAPTURE(slowdown);
     CHECK(named == (slowdown == 1 ? 0 : 1));
+    // Kernels' part of the passes is longer by as much.
+    double passes = 0, slower = 0;
+    for (const time_piece& piece : explained.pieces()) {
+      if (piece.part != &step_breakdown::forward) continue;
+      passes += piece.time().value();
+      if (piece.cause == time_cause::stragglers) slower += piece.time().value();
+    }
+    CHECK((slower > 0) == (slowdown > 1));
+    CHECK(slower <= passes * (slowdown - 1) / slowdown * (1 + 1e-9));
     CHECK(waits == doctest::Approx(all * (slowdown - 1) / slowdown).epsilon(1e-9));
   }
 }

@@ -772,6 +772,9 @@ TEST_CASE("a profile is of one number of ranks, and of none says what it takes")
                                                       named_fact{fact::at_least, 8},
                                                       named_fact{fact::at_most, 8}));
   CHECK(validate(memory_profile(transformer_memory{gpt}), {1, 1, 1}));
+  CHECK(validate(memory_profile(transformer_memory{gpt}, 0)).why().code == errc::not_positive);
+  CHECK(validate(memory_profile(transformer_memory{gpt}, std::int64_t{1} << 60)).why().code ==
+        errc::overflow);
   CHECK(validate(memory_profile()).why() == failure(errc::not_positive));
 }
 

@@ -136,7 +136,15 @@ TEST_CASE("parts that were timed take that long") {
 
 TEST_CASE("parts of a step add up, and factors scale them") { STATIC_CHECK(parts_add_up()); }
 
+constexpr calibrated_time with_stack(double logarithm) {
+  stack_estimate stack;
+  stack.logarithms[0] = logarithm;
+  return {model_of(1), {}, stack};
+}
+
 TEST_CASE("factors are numbers, none below 0, of a roofline that can be asked") {
+  STATIC_CHECK(validate(with_stack(-9)));
+  STATIC_CHECK(validate(with_stack(detail::infinity)).why().code == errc::not_finite);
   STATIC_CHECK(validate(calibrated_time{model_of(1), {}}));
   STATIC_CHECK(validate(calibrated_time{model_of(1), {.host = -0.5}}).why().code == errc::negative);
   STATIC_CHECK(validate(calibrated_time{model_of(1), {.output = detail::infinity}}).why().code ==

@@ -284,9 +284,10 @@ constexpr bool takes_by_hand(collective what,
                              double sent,
                              double rate,
                              double ramp,
-                             collective_algorithm by = collective_algorithm::ring) {
+                             collective_algorithm by = collective_algorithm::ring,
+                             const interconnect& links = with_ramps) {
   const double hand = latency + sent / rate * (1 + ramp / (sent + ramp)) * 1e6;
-  const double off = in(collective_time(what, 1_GB, group, with_ramps, by), 1_us) / hand - 1;
+  const double off = in(collective_time(what, 1_GB, group, links, by), 1_us) / hand - 1;
   return off > -1e-9 && off < 1e-9;
 }
 
@@ -321,6 +322,21 @@ TEST_CASE("rings, trees, switches and all-to-alls are as by hand, in a node and 
   STATIC_CHECK(takes_by_hand(collective::broadcast, {2, 1}, 10 + 30, 1, 5, 0.2));
   // Half of each rank's message leaves the node, by an eighth of its ports.
   STATIC_CHECK(takes_by_hand(collective::all_to_all, {16, 8}, 10 + 30, 0.9375, 5 * 1.875, 0.2));
+  // Where nodes are joined by more, a quarter goes to the other one in the node, by the node's
+  // links.
+  CONSTEXPR interconnect wide = [] {
+    interconnect made = with_ramps;
+    made.between_nodes = 100'000_GBps;
+    return made;
+  }();
+  STATIC_CHECK(takes_by_hand(collective::all_to_all,
+                             {4, 2},
+                             10 + 30,
+                             0.75,
+                             50 / 0.25 * 0.75,
+                             0.2,
+                             collective_algorithm::ring,
+                             wide));
   // The faster one is taken: a tree for little, a switch for any.
   STATIC_CHECK(collective_time(collective::all_reduce, 1_KB, {64, 8}, with_ramps) ==
                collective_time(collective::all_reduce, 1_KB, {64, 8}, with_ramps, tree));

@@ -225,6 +225,8 @@ TEST_CASE("a product takes whole waves of tiles, and writes its result behind th
   STATIC_CHECK(near(matmul_time({256, 128, 1000, 100}, 1e12, 2, 2, on), wave));
   // However fast bytes are moved, so many are: of the results, behind the computing.
   STATIC_CHECK(bounds_of_matmul({2560, 1280, 1000}, 1e12, 1e12, 2, 2, on).bytes == 2 * 2560 * 1280);
+  STATIC_CHECK(bounds_of_matmul({2560, 1280, 1000, 3}, 1e12, 1e12, 2, 2, on).flops ==
+               2.0 * 2560 * 1280 * 1000 * 3);
   CONSTEXPR kernel_rates slow_memory{.bytes = 1e9, .sms = 100};
   STATIC_CHECK(
       near(matmul_time({2560, 1280, 1000}, 1e12, 2, 4, slow_memory),

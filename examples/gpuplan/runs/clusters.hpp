@@ -51,7 +51,8 @@ inline constexpr std::int64_t usual_gpus_per_node = 8;
 inline constexpr double usual_network = 200;  // GB/s of a node: eight adapters of 200 Gbit/s
 
 /// `--gpu`, `--system`, `--gpus`, `--nodes`, `--gpus-per-node`, `--link-domain`, `--network`,
-/// `--network-kind`, `--price`, `--power`, `--carbon`, `--prices` and `--cluster`, `--slurm-nodes`, `--price-list`,
+/// `--network-kind`, `--price`, `--power`, `--carbon`, `--prices` and `--cluster`, `--slurm-nodes`,
+/// `--price-list`,
 /// `--region` and `--spot`.
 void add_cluster_options(CLI::App& app, cluster_words& to);
 /// Of these, those that say what the GPUs cost.

@@ -31,8 +31,8 @@ struct stated_cluster {
   known<bandwidth> inside_node{};         // of one GPU, each direction
   known<bandwidth> between_nodes{};       // of one node, each direction, all adapters together
   known<network_kind> network{};
-  known<price> price_per_gpu{};           // and then the date on which it was true
-  known<power> power_per_gpu{};           // with its share of the host
+  known<price> price_per_gpu{};  // and then the date on which it was true
+  known<power> power_per_gpu{};  // with its share of the host
   known<double> carbon_g_per_kWh{};
   known<duration> reclaimed{};  // of a preemptible node, on average until it is taken back
   std::string date{};           // "2026-08-27"
