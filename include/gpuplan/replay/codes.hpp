@@ -19,7 +19,7 @@
 #include <gpuplan/replay/codes/swin.hpp>
 #include <gpuplan/replay/codes/t5.hpp>
 #include <gpuplan/replay/codes/torchtitan.hpp>
-#include <gpuplan/replay/codes/torchtitan_2026.hpp>
+#include <gpuplan/replay/codes/torchtitan_2026_experts.hpp>
 #include <gpuplan/replay/codes/vit.hpp>
 #include <gpuplan/replay/codes/wav2vec2.hpp>
 #include <gpuplan/replay/codes/whisper.hpp>
@@ -57,7 +57,7 @@ inline constexpr known_code other_codes[] = {
     {&code_names::lit_gpt, &code_of<lit_gpt>},
     {&code_names::megatron_core, &code_of<megatron_gpt>},
     {&code_names::torchtitan, &code_of<torchtitan_llama>},
-    {&code_names::torchtitan_2026, &code_of<torchtitan_decoder>}};
+    {&code_names::torchtitan_2026, &torchtitan_2026_code}};
 
 /// Hands the code of the setup's layers to `user`: that which the classes name, or the library's.
 /// Not on the heap: what g++ 12 computes there while compiling, it computes once for equal

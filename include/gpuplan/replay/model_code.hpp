@@ -151,6 +151,8 @@ class model_code : public recomputer {
     return forward();
   }
   constexpr virtual value outer_loss(const tensor& result) { return t.share(result); }
+  /// What is done when the gradients are there, before the optimizer updates.
+  constexpr virtual void before_update() {}
   /// Another model of its class, whose log-probabilities its loss reads.
   constexpr virtual void read_reference(model_code& /*other*/) {}
   /// As long as what it returns lives, operators cast as the setup's precision says.

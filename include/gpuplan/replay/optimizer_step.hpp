@@ -83,6 +83,11 @@ class optimizer_states {
   }
 
   constexpr void step() {
+    prepare_gradients();
+    update();
+  }
+  /// Gradients as the optimizer reads them,
+  constexpr void prepare_gradients() {
     widen_gradients();
     if (setup_.optimizer.clips_gradients) {
       t_.begin(moment::clip);
@@ -94,6 +99,9 @@ class optimizer_states {
       clip();
     }
     t_.begin(moment::optimizer);
+  }
+  /// and what it does then.
+  constexpr void update() {
     for (int at = 0; at < count_; ++at)
       for (int end = 0; end < ends_.size(); ++end)
         step(parts_[at], end == 0 ? 0 : ends_[end - 1], ends_[end]);

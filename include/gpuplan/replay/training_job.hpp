@@ -120,7 +120,9 @@ class running_job final : public training_job {
 
  private:
   constexpr void update() {
-    states_.step();
+    states_.prepare_gradients();
+    code_->before_update();
+    states_.update();
     if (shards_ != nullptr) shards_->step_is_done();
     for (int at = 0; at < tape_.parameters.size(); ++at) {
       tensor& gradient = tape_.parameters[at].gradient;

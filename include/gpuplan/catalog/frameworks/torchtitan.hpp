@@ -42,7 +42,10 @@ constexpr failure flaw_of_torchtitan(const transformer& model, const implementat
 // Of heads with norms, which are Qwen3's, halves are rotated together.
 constexpr failure flaw_of_torchtitan_2026(const transformer& model, const implementation& as) {
   const named_fact layers{fact::layers, as.layers->name};
-  if (const failure why = flaw_of_lone_decoders(model, as); failed(why)) return why;
+  transformer alike = model;
+  alike.moe = {};
+  alike.mla = {};
+  if (const failure why = flaw_of_lone_decoders(alike, as); failed(why)) return why;
   if (const failure why = flaw_of_rotation(model, as, true); failed(why)) return why;
   if (model.norm != norm_kind::rms_norm)
     return without_code({{fact::norm, model.norm}, layers, {fact::takes, norm_kind::rms_norm}});

@@ -1,7 +1,7 @@
 #pragma once
 
 // torchtitan's decoders as they are in 0.3: Llama 3, and Qwen3 where heads of query and key have
-// norms. Private.
+// norms. Those with experts are made from them. Private.
 
 #include <gpuplan/replay/eager/operators.hpp>
 #include <gpuplan/replay/eager/operators/pieces.hpp>
@@ -15,7 +15,7 @@ namespace gpuplan::eager {
 /// Table and head are units of sharding beside the layers: the table alone, the head with the norm
 /// before it; tied, all three. `Module.parallelize` parts what was tied, so that each of the two is
 /// gathered by itself.
-class torchtitan_decoder final : public model_code {
+class torchtitan_decoder : public model_code {
  public:
   constexpr torchtitan_decoder(tape& on, const training_setup& of, const batch_plan& with)
       : model_code(on, of, with), is_tied_(model.has_tied_head()) {
@@ -35,10 +35,9 @@ class torchtitan_decoder final : public model_code {
     }
     for (std::int64_t at = 0; at < layers; ++at) {
       const auto built = t.building_unit(at);
-      angles_[at] = t.charge(purpose::buffers)
-                        ->make({setup.sequence_length, angles_of_token()}, table_format());
-      add_numbers(angles_[at]);
-      build_layer(trains_layer(at));
+      layer_modules made;
+      build_layer(made, at, trains_layer(at));
+      modules_.push(made);
     }
     const auto built = t.building_unit(last_unit_);
     norm_ = norm_module(width, trains_final_norm());
@@ -51,9 +50,11 @@ class torchtitan_decoder final : public model_code {
     move_model();
     // The head's memory stays; nobody lets go of the table's before the first forward.
     const int stale = is_tied_ ? renew(table_.weight) : none;
+    int buffer = 0;
     for (std::int64_t at = 0; at < layers; ++at) {
       angles_[at] = new_angles();
-      t.buffers[t.buffers.size() - static_cast<int>(layers - at)] = *angles_[at];
+      t.buffers[buffer++] = *angles_[at];
+      renew_buffers(modules_[static_cast<int>(at)], buffer);
     }
     t.release(stale);
     if (!is_tied_) return;
@@ -91,57 +92,83 @@ class torchtitan_decoder final : public model_code {
     return loss;
   }
 
- private:
+ protected:
   struct layer_modules {
     nn_module qkv{}, out{}, query_norm{}, key_norm{}, gate{}, down{}, up{};
     nn_module attention_norm{}, mlp_norm{};
+    nn_module query_down{}, key_value_down{}, key_value_up{};  // of latent attention; `qkv` is
+                                                               // its query
+    int mixture = none;  // its place among those of experts
   };
 
   [[nodiscard]] constexpr std::int64_t chunks() const {
     return setup.framework.implementation.loss_chunks;
   }
-  [[nodiscard]] constexpr bool is_qwen() const { return model.qk_norm != qk_norm_scope::none; }
+  [[nodiscard]] constexpr bool has_head_norms() const {
+    return model.qk_norm != qk_norm_scope::none;
+  }
+  [[nodiscard]] constexpr virtual bool rotates_halves() const { return has_head_norms(); }
+  [[nodiscard]] constexpr std::int64_t rotated_width() const {
+    return model.is_latent() ? model.mla.qk_rope_head_dim : model.query_dim();
+  }
   // Complex numbers for pairs of neighbours, or cosines and sines of halves.
   [[nodiscard]] constexpr std::int64_t angles_of_token() const {
-    return is_qwen() ? 2 * model.query_dim() : model.query_dim() / 2;
+    return rotates_halves() ? 2 * rotated_width() : rotated_width() / 2;
   }
   [[nodiscard]] constexpr element table_format() const {
-    return is_qwen() ? element::fp32 : element::complex64;
+    return rotates_halves() ? element::fp32 : element::complex64;
   }
 
   constexpr value new_angles() {
     const auto charged = t.charge(purpose::buffers);
-    const sizes half{setup.sequence_length, model.query_dim() / 2};
-    const sizes whole{setup.sequence_length, model.query_dim()};
+    const sizes half{setup.sequence_length, rotated_width() / 2};
+    const sizes whole{setup.sequence_length, rotated_width()};
     const value of_pairs = t.make(half, element::fp32);
-    const value ones = t.make(is_qwen() ? whole : half, element::fp32);  // of halves, all angles
+    // of halves, all angles
+    const value ones = t.make(rotates_halves() ? whole : half, element::fp32);
     value cosines, sines;
-    if (is_qwen()) {
+    if (rotates_halves()) {
       cosines = t.make(whole, element::fp32);
       sines = t.make(whole, element::fp32);
     }
     return t.make({setup.sequence_length, angles_of_token()}, table_format());
   }
+  /// Those of a layer beside its angles, once the model has memory, from this place on among the
+  /// tape's.
+  constexpr virtual void renew_buffers(const layer_modules& /*of*/, int& /*at*/) {}
 
-  constexpr void build_layer(bool trains) {
+  constexpr virtual void build_layer(layer_modules& made, std::int64_t at, bool trains) {
+    build_angles(at);
+    build_attention(made, trains);
+    build_feed_forward(made, at, trains);
+    build_norms(made, trains);
+  }
+  constexpr void build_angles(std::int64_t at) {
+    angles_[at] = t.charge(purpose::buffers)
+                      ->make({setup.sequence_length, angles_of_token()}, table_format());
+    add_numbers(angles_[at]);
+  }
+  constexpr void build_norms(layer_modules& made, bool trains) {
+    made.attention_norm = norm_module(model.hidden_size, trains);
+    made.mlp_norm = norm_module(model.hidden_size, trains);
+  }
+  constexpr virtual void build_attention(layer_modules& made, bool trains) {
     const std::int64_t width = model.hidden_size;
     const std::int64_t head = model.query_dim();
     const std::int64_t heads = model.num_attention_heads;
-    const std::int64_t ffn = model.intermediate_size;
-    layer_modules made;
     made.qkv = linear_module(
         operator_kind::query, (heads + 2 * model.key_value_heads()) * head, width, false, trains);
     made.out = linear_module(operator_kind::attention_output, width, heads * head, false, trains);
-    if (is_qwen()) {
-      made.query_norm = norm_module(head, trains);
-      made.key_norm = norm_module(head, trains);
-    }
+    if (!has_head_norms()) return;
+    made.query_norm = norm_module(head, trains);
+    made.key_norm = norm_module(head, trains);
+  }
+  constexpr virtual void build_feed_forward(layer_modules& made, std::int64_t /*at*/, bool trains) {
+    const std::int64_t width = model.hidden_size;
+    const std::int64_t ffn = model.intermediate_size;
     made.gate = linear_module(operator_kind::gate, ffn, width, false, trains);
     made.down = linear_module(operator_kind::down, width, ffn, false, trains);
     made.up = linear_module(operator_kind::up, ffn, width, false, trains);
-    made.attention_norm = norm_module(width, trains);
-    made.mlp_norm = norm_module(width, trains);
-    modules_.push(made);
   }
 
   constexpr void enter_unit(int unit, value* inputs, int count) {
@@ -197,15 +224,15 @@ class torchtitan_decoder final : public model_code {
   constexpr value layer(int index, const tensor& input) override {
     const layer_modules& by = modules_[index];
     const value x = add(t, input, attention(by, norm(input, by.attention_norm), index));
-    return add(t, x, mlp(by, norm(x, by.mlp_norm)));
+    return add(t, x, feed_forward(by, norm(x, by.mlp_norm)));
   }
 
-  constexpr value attention(const layer_modules& by, argument given, int index) {
+  constexpr virtual value attention(const layer_modules& by, argument given, int index) {
     value q, k, v;
     {
       const held normed(given);
       project(normed, by, q, k, v);
-      if (is_qwen()) {
+      if (has_head_norms()) {
         q = norm(q, by.query_norm);
         k = norm(k, by.key_norm);
       }
@@ -213,10 +240,14 @@ class torchtitan_decoder final : public model_code {
       q = transpose(t, q, 1, 2);
       k = transpose(t, k, 1, 2);
       v = transpose(t, v, 1, 2);
-      const value y = flex_attention(t, q, k, v);
-      const sizes flat{y->size[0], y->size[2], y->size[1] * y->size[3]};
-      return linear(view(t, transpose(t, y, 1, 2), flat), by.out);
+      return linear(attend(q, k, v), by.out);
     }
+  }
+  /// FlexAttention of (batch, heads, tokens, width), to (batch, tokens, heads * width).
+  constexpr value attend(const tensor& q, const tensor& k, const tensor& v) {
+    const value y = flex_attention(t, q, k, v);
+    const sizes flat{y->size[0], y->size[2], y->size[1] * y->size[3]};
+    return view(t, transpose(t, y, 1, 2), flat);
   }
   // One product, whose parts are copied apart: a key-value head stands behind the heads of its
   // queries.
@@ -254,7 +285,7 @@ class torchtitan_decoder final : public model_code {
                                  {q->size[0], q->size[1], 1, angles_of_token()},
                                  table_format(),
                                  {"angles"});
-    if (is_qwen())
+    if (rotates_halves())
       rotate_halves(q, k, angles);
     else
       rotate_neighbours(q, k, angles);
@@ -308,13 +339,20 @@ class torchtitan_decoder final : public model_code {
     return concatenate(t, scale(t, second), first, 3);
   }
 
-  constexpr value mlp(const layer_modules& by, argument given) {
+  constexpr virtual value feed_forward(const layer_modules& by, argument given) {
     const held x(given);
-    value hidden = activation(linear(x, by.gate));
-    hidden = multiply(t, hidden, linear(x, by.up));
-    return linear(hidden, by.down);
+    return gated(x, by.gate, by.up, by.down);
+  }
+  constexpr value gated(const tensor& x,
+                        const nn_module& gate,
+                        const nn_module& up,
+                        const nn_module& down) {
+    value hidden = activation(linear(x, gate));
+    hidden = multiply(t, hidden, linear(x, up));
+    return linear(hidden, down);
   }
 
+ private:
   // -- the loss
 
   // A sum, over the number of all ranks' tokens.

@@ -28,6 +28,7 @@ struct parameter_record {
   tensor whole_gradient{};               // and its gradient
   bool is_moved = false;                 // to the device, and cast
   bool is_distributed = false;           // a DTensor,
+  int parted_along = 0;                  // dimension of which `data` is a rank's part
   sizes gradient_size{};                 // of a gradient that is larger than the part,
   std::int64_t redistributed_bytes = 0;  // what an operator takes to read a gradient as a part
   bool is_seen_whole = false;            // by its module, between forwards too
@@ -66,7 +67,7 @@ class recomputer {
 /// How parameters are put together before they are read, where ranks hold parts of them.
 struct gathered_parameters {
   bool is_on = true;
-  std::int64_t ranks = 1;                // each holds a part along the first dimension
+  std::int64_t ranks = 1;                // each holds a part
   element whole_format = element::fp32;  // of one that is put together,
   element first_gradients{};             // and of its gradient, where that is the first;
   bool takes_any_gradient = false;       // or that stays in the format in which it arrives
@@ -127,6 +128,11 @@ class tape : public storage_table {
   /// Parameters are built for this layer.
   [[nodiscard]] constexpr auto building_unit(std::int64_t index) {
     return mode_scope(*this, unit_, static_cast<int>(index));
+  }
+
+  /// Of parameters ranks have parts along this dimension.
+  [[nodiscard]] constexpr auto parting_along(int dimension) {
+    return mode_scope(*this, parted_along_, dimension);
   }
 
   [[nodiscard]] constexpr bool autocasts() const { return autocasts_; }
@@ -317,7 +323,8 @@ class tape : public storage_table {
       const element whole_format = gathering_.keeps_formats ? format : gathering_.whole_format;
       const std::int64_t ranks = gathering_.ranks;
       sizes part = size;
-      part[0] = (size[0] + ranks - 1) / ranks;
+      part[parted_along_] = (size[parted_along_] + ranks - 1) / ranks;
+      record.parted_along = parted_along_;
       record.data = make(part, format, {"weight", place}).take();
       record.whole.format = whole_format;
       set_contiguous(record.whole, size);
@@ -435,6 +442,7 @@ class tape : public storage_table {
   };
   growing_array<region_record> regions{};
   growing_array<tensor> saved_results{};
+  sizes never_stays{};  // (in, out) of matrices whose products are none of these
 
   /// The region's results of attention, and of every other product from the first on, stay.
   constexpr void save_results() {
@@ -692,6 +700,7 @@ class tape : public storage_table {
   bool distributed_ = false;
   bool retains_ = false;  // what a backward needed
   int unit_ = none;
+  int parted_along_ = 0;
   int end_of_layers_ = none;
   int layer_ = none;
   int running_ = none;

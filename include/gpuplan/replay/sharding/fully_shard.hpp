@@ -332,9 +332,18 @@ class fully_shard final : public sharding {
       t_.release(passing_);
       passing_ = eager::none;
     }
-    for (int which = of.first; which < of.first + of.count; ++which)
-      t_.take_again(t_.parameters[members_[which]].whole.storage);
+    growing_array<int> apart;  // parts along another dimension than the first, before they are joined
+    for (int which = of.first; which < of.first + of.count; ++which) {
+      const parameter_record& parameter = t_.parameters[members_[which]];
+      t_.take_again(parameter.whole.storage);
+      if (parameter.parted_along == 0) continue;
+      apart.push(t_.new_storage(parameter.whole.bytes(), {"gathered parts of a weight"}));
+    }
     t_.touch(bytes_of_split(of));
+    for (int at = 0; at < apart.size(); ++at) {
+      t_.executes(2 * t_.storages[apart[at]].bytes);
+      t_.release(apart[at]);
+    }
     t_.executes(2 * ranks_ * bytes_gathered(of), {.copies = 1});
     // The buffer that the next one gathers into was read: in the forward there are two.
     t_.holds_stream(streams::weights, forward);
@@ -366,7 +375,33 @@ class fully_shard final : public sharding {
     if (units_[at].backward != phase::done) after_backward(at);
   }
 
+  // Gradients whose parts lie along another dimension than the first are copied, part behind part.
+  // Python lets go of every second one of all an iteration later.
+  constexpr void put_parts_in_rows(const growing_array<int>& arrived) {
+    growing_array<int> stale, until;
+    const auto let_go = [&](int now) {
+      for (int which = 0; which < stale.size(); ++which)
+        if (until[which] <= now && stale[which] != eager::none) {
+          t_.release(stale[which]);
+          stale[which] = eager::none;
+        }
+    };
+    for (int at = 0; at < arrived.size(); ++at) {
+      const parameter_record& parameter = t_.parameters[arrived[at]];
+      if (parameter.parted_along == 0) continue;
+      let_go(at);
+      tensor& whole = t_.parameters[arrived[at]].whole_gradient;
+      stale.push(whole.storage);
+      until.push(at % 2 == 0 ? at + 2 : at + 1);
+      whole.storage = t_.charge(purpose::gradients)
+                          ->new_storage(whole.bytes(), {"gradient by part", arrived[at]});
+      t_.executes(2 * whole.bytes());
+    }
+    let_go(arrived.size() + 2);
+  }
+
   constexpr void reduce(unit& of, const growing_array<int>& arrived) {
+    if (ranks_ > 1) put_parts_in_rows(arrived);
     std::int64_t part = 0;
     for (int at = 0; at < arrived.size(); ++at) part += t_.parameters[arrived[at]].data.count();
     // What trains of a unit is of one format.

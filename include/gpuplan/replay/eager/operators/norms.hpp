@@ -67,13 +67,17 @@ constexpr value rms_norm(tape& t, argument given, int weight) {
   const int by = t.add_node(node_kind::rms_norm, {&*x, &*w});
   t.keep(by, x);
   t.keep(by, w);
+  value together;  // of an input in another order
+  if (!x->is_contiguous()) together = t.make(x->size, x->format, {"input in order", weight});
   return normed(t, by, x, w, {}, weight, false);
 }
 
 // Of the input, then of weight and bias; of many short rows those are summed in two steps
 // (layer_norm_kernel.cu of PyTorch).
-constexpr void rms_norm_backward(const node_backward& b) {
+constexpr void norm_backward(const node_backward& b) {
   tape& t = b.t;
+  value input_together;  // of an input in another order
+  if (const tensor& x = b.kept(0); !x.is_contiguous()) input_together = t.make(x.size, x.format);
   const std::int64_t rows = b.by.argument[0];
   const std::int64_t width = b.by.argument[1];
   if (b.wants(0)) b.out[0] = t.make(b.g.size, b.g.format);
@@ -100,14 +104,8 @@ constexpr void rms_norm_backward(const node_backward& b) {
     if (b.wants(which)) b.out[which] = summed(t, part[which], sizes{width}, work);
   t.executes({&b.g}, work);
 }
-inline constexpr node_kind node_kind::rms_norm{"norm", &rms_norm_backward};
-constexpr void layer_norm_backward(const node_backward& b) {
-  value together;  // of an input in another order
-  const tensor& x = b.kept(0);
-  if (!x.is_contiguous()) together = b.t.make(x.size, x.format);
-  rms_norm_backward(b);
-}
-inline constexpr node_kind node_kind::layer_norm{"norm", &layer_norm_backward};
+inline constexpr node_kind node_kind::rms_norm{"norm", &norm_backward};
+inline constexpr node_kind node_kind::layer_norm{"norm", &norm_backward};
 
 /// Rows of length 1: x / x.norm(keepdim).clamp_min(eps).expand_as(x)
 constexpr value normalize(tape& t, argument given) {

@@ -40,7 +40,8 @@ constexpr value multiplied(tape& t, const tensor& x, const value& w, const value
   if (xs.needs_gradient()) t.keep(by, w2);
   if (node* made = t.at(by)) made->parameter = weight;
   t.note(by, {rows, in, out});
-  const bool stays = !adds_bias && t.stays(true);
+  // of products without a bias every other one
+  const bool stays = adds_bias ? t.stays(false) : t.never_stays != sizes{in, out} && t.stays(true);
   value result;
   if (stays && t.is_recomputing()) {
     result = t.saved_result();

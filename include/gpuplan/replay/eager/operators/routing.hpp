@@ -128,28 +128,37 @@ constexpr value rows_at(tape& t, argument given, argument given_numbers) {
   t.result_of(by, made.get());
   return made;
 }
-// index_put_ into zeros, which adds what belongs to one row: it sorts the numbers first.
-constexpr void rows_at_backward(const node_backward& b) {
+// index_put_, which adds what belongs to one row of so many: it sorts the numbers first. Among
+// deterministic algorithms the numbers in order are filled by a kernel of their own.
+struct sorted_rows {
+  std::int64_t count = 0;
+  std::int64_t rows = 0;
+  bool is_deterministic = false;
+};
+constexpr void add_rows(tape& t, const tensor& from, const tensor& numbers, const tensor& to,
+                        const sorted_rows& by) {
   constexpr std::int64_t most_in_one_tile = 2304;
-  tape& t = b.t;
-  const std::int64_t count = b.kept(0).count();
-  b.out[0] = t.make(b.by.size[1], b.g.format);
-  const auto numbers = [&](const char* as) { return t.new_storage(8 * count, {as}); };
-  const int wrapped = numbers("numbers of rows");
-  const int rows = numbers("numbers of rows");
+  const auto count_of = [&](const char* as) { return t.new_storage(8 * by.count, {as}); };
+  const int wrapped = count_of("numbers of rows");
+  const int rows = count_of("numbers of rows");
   t.release(wrapped);
   value together;  // of a gradient in another order
-  if (!b.g.is_contiguous()) together = t.make(b.g.size, b.g.format);
-  const int order = numbers("order of rows");
-  const int sorted = numbers("sorted rows");
-  const int range = numbers("numbers in order");
-  const int passes = passes_of_sorting(b.by.size[1][0]);
-  t.touch(count <= most_in_one_tile ? 1 : scratch_of_sorting(count, passes));
+  if (!from.is_contiguous()) together = t.make(from.size, from.format);
+  const int order = count_of("order of rows");
+  const int sorted = count_of("sorted rows");
+  const int range = count_of("numbers in order");
+  if (by.is_deterministic) t.touch(8);
+  const int passes = passes_of_sorting(by.rows);
+  t.touch(by.count <= most_in_one_tile ? 1 : scratch_of_sorting(by.count, passes));
   t.release(range);
   t.release(sorted);
   t.release(order);
   t.release(rows);
-  t.executes({&b.g, &b.kept(0), &*b.out[0]}, {.kernels = 4 + passes, .fills = 1 + passes});
+  t.executes({&from, &numbers, &to}, {.kernels = 4 + passes, .fills = 1 + passes});
+}
+constexpr void rows_at_backward(const node_backward& b) {
+  b.out[0] = b.t.make(b.by.size[1], b.g.format);
+  add_rows(b.t, b.g, b.kept(0), b.out[0], {.count = b.kept(0).count(), .rows = b.by.size[1][0]});
 }
 inline constexpr node_kind node_kind::rows_at{"rows by number", &rows_at_backward};
 
