@@ -104,6 +104,9 @@ struct layer_class {
   bool has_robots = false;  // weights for each kind in an action head, and frozen parts in
                             // the format that autocast computes in
 
+  // Of fully_shard's ranks, more than there are experts have parts of each.
+  bool parts_experts_by_width = false;
+
   bool has_known_floor = false;           // of what its layers keep, with as many keys as queries
   std::int64_t layer_period = 1;          // a layer is like the one so many before it, and adds
   bool repeats_layers = true;             // the same memory wherever it stands,

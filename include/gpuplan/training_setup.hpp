@@ -454,6 +454,16 @@ constexpr failure flaw_of_batch(const training_setup& setup, const batch_plan& p
   // PyTorch's use_orig_params has no parameter to show a rank alone of a frozen table that the head
   // shares, where nothing is cast, and stops.
   const std::int64_t sharing = layout.shard_group != 0 ? layout.shard_group : plan.data_parallel;
+  // fully_shard takes no uneven parts but of the first dimension.
+  const expert_mixture& moe = setup.model.moe;
+  if (setup.framework.layers().parts_experts_by_width && setup.framework.engine.is->shards_parts &&
+      moe.num_experts != 0 && plan.data_parallel > moe.num_experts)
+    if (const failure why =
+            flaw_if_no_multiple({{fact::moe_intermediate_size, moe.moe_intermediate_size},
+                                 {fact::hidden_size, setup.model.hidden_size}},
+                                {fact::data_parallel, sharing});
+        failed(why))
+      return why;
   const number_format gathered = setup.precision.compute;
   const bool casts = gathered != setup.precision.weights && gathered != number_format::tf32;
   if (wraps_adapters(setup) && setup.framework.engine.original_parameters &&

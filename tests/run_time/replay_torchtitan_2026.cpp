@@ -5,7 +5,9 @@
 #include <gpuplan/catalog/frameworks.hpp>
 #include <gpuplan/catalog/models.hpp>
 #include <gpuplan/memory/step_peaks.hpp>
+#include <gpuplan/parameters.hpp>
 #include <gpuplan/replay.hpp>
+#include <gpuplan/replay/counts.hpp>
 
 #include <cstdint>
 
@@ -29,6 +31,22 @@ struct measured_step {
 };
 constexpr measured_step steps[] = {
 #include "torchtitan_2026_steps.inc"
+};
+
+// Experts, and latent attention where its widths are set.
+struct measured_mixture {
+  measured_step step;
+  std::int64_t experts, chosen, width, shared, dense, groups, chosen_groups;
+  bool is_of_sigmoid;
+  latent_attention latent;
+};
+constexpr latent_attention latent_widths{.q_lora_rank = 96,
+                                         .kv_lora_rank = 64,
+                                         .qk_nope_head_dim = 32,
+                                         .qk_rope_head_dim = 16,
+                                         .v_head_dim = 32};
+constexpr measured_mixture mixtures[] = {
+#include "torchtitan_2026_mixtures.inc"
 };
 
 training_setup setup_of(const measured_step& step) {
@@ -56,6 +74,20 @@ training_setup setup_of(const measured_step& step) {
   return setup;
 }
 
+training_setup setup_of(const measured_mixture& mixture) {
+  training_setup setup = setup_of(mixture.step);
+  setup.model.moe = {.num_experts = mixture.experts,
+                     .num_experts_per_tok = mixture.chosen,
+                     .moe_intermediate_size = mixture.width,
+                     .shared_expert_intermediate_size = mixture.shared * mixture.width,
+                     .norm_topk_prob = mixture.is_of_sigmoid,
+                     .n_group = mixture.groups,
+                     .topk_group = mixture.chosen_groups,
+                     .first_k_dense_layers = mixture.dense};
+  setup.model.mla = mixture.latent;
+  return setup;
+}
+
 batch_plan plan_of(const measured_step& step) {
   return {.micro_batch = step.micro_batch,
           .data_parallel = step.ranks,
@@ -78,6 +110,85 @@ TEST_CASE("steps of torchtitan 0.3 take what they were measured to take") {
     ++count;
   }
   CHECK(100 * reserved >= 90 * count);
+}
+
+TEST_CASE("steps of torchtitan 0.3's mixtures take what they were measured to take") {
+  int count = 0;
+  for (const measured_mixture& mixture : mixtures) {
+    CAPTURE(count++);
+    const training_setup setup = setup_of(mixture);
+    const batch_plan plan = plan_of(mixture.step);
+    REQUIRE(validate(setup, plan));
+    CHECK(replay(setup, plan, 4)->peak == mixture.step.peak);
+  }
+}
+
+TEST_CASE("a few layers tell what all of torchtitan 0.3's mixtures take") {
+  for (const bool is_latent : {false, true})
+    for (const again recomputes : {again::nothing, again::layers, again::cheap_results})
+      for (const std::int64_t ranks : {1, 4, 16}) {
+        const measured_mixture mixture{.step = {.norms = is_latent ? llama : qwen3,
+                                                .layers = 9,
+                                                .hidden = 256,
+                                                .heads = 4,
+                                                .groups = 4,
+                                                .head_dim = 32,
+                                                .ffn = 384,
+                                                .vocab = 2000,
+                                                .tokens = 256,
+                                                .micro_batch = 1,
+                                                .accumulation = 2,
+                                                .ranks = ranks,
+                                                .replicas = 1,
+                                                .chunks = 4,
+                                                .recomputes = recomputes,
+                                                .stays = whole::head,
+                                                .is_tied = false,
+                                                .peak = {}},
+                                       .experts = 8,
+                                       .chosen = 2,
+                                       .width = 128,
+                                       .shared = is_latent ? 1 : 0,
+                                       .dense = is_latent ? 3 : 0,
+                                       .groups = is_latent ? 4 : 0,
+                                       .chosen_groups = is_latent ? 2 : 0,
+                                       .is_of_sigmoid = is_latent,
+                                       .latent = is_latent ? latent_widths : latent_attention{}};
+        const training_setup setup = setup_of(mixture);
+        const batch_plan plan = plan_of(mixture.step);
+        CAPTURE(is_latent);
+        CAPTURE(ranks);
+        CHECK(peaks_of(setup, plan).peak().total == replay(setup, plan)->peak.requested);
+        const auto counted = counts_of(setup, {.micro_batch = 1});
+        REQUIRE(counted);
+        CHECK(counted->parameters == parameters(setup.model).total());
+      }
+}
+
+TEST_CASE("more ranks than experts have parts of each, which must be even") {
+  measured_mixture mixture{.step = mixtures[0].step,
+                           .experts = 4,
+                           .chosen = 2,
+                           .width = 96,
+                           .shared = 0,
+                           .dense = 0,
+                           .groups = 0,
+                           .chosen_groups = 0,
+                           .is_of_sigmoid = false,
+                           .latent = {}};
+  mixture.step.norms = qwen3;
+  mixture.step.hidden = 256;
+  const training_setup setup = setup_of(mixture);
+  const auto valid_among = [&](std::int64_t ranks, const training_setup& of) {
+    return validate(of, {.micro_batch = 1, .data_parallel = ranks});
+  };
+  CHECK(valid_among(3, setup));
+  CHECK(valid_among(8, setup));
+  CHECK_FALSE(valid_among(64, setup));
+  CHECK(valid_among(64, setup).why().facts[0].name == fact::moe_intermediate_size);
+  training_setup in_groups = setup;
+  in_groups.parallelism.shard_group = 16;
+  CHECK(valid_among(64, in_groups));
 }
 
 TEST_CASE("a few layers tell what all of torchtitan 0.3's take") {
@@ -145,8 +256,41 @@ TEST_CASE("what torchtitan 0.3 has and the replay has not is refused by name") {
   }));
   CHECK(refused(fact::compiles_layers,
                 [](training_setup& of) { of.framework.implementation.compiles_layers = true; }));
-  CHECK(refused(fact::num_experts,
+  CHECK(refused(fact::qk_norm,
                 [](training_setup& of) { of.model = catalog::mixtral_8x7b_v0_1; }));
+  CHECK(refused(fact::attention_sinks,
+                [](training_setup& of) { of.model = catalog::gpt_oss_20b; }));
+  const auto changes = [](const transformer& model, auto member, auto value) {
+    return [=](training_setup& of) {
+      of.model = model;
+      of.model.moe.*member = value;
+    };
+  };
+  const transformer& qwen = catalog::qwen3_30b_a3b;
+  const transformer& deepseek = catalog::deepseek_v3;
+  using moe = expert_mixture;
+  CHECK(refused(fact::router_bias, changes(qwen, &moe::router_bias, true)));
+  CHECK(refused(fact::n_group, changes(qwen, &moe::n_group, 2)));
+  CHECK(refused(fact::first_k_dense_layers, changes(qwen, &moe::first_k_dense_layers, 1)));
+  CHECK(refused(fact::shared_expert_intermediate_size,
+                changes(qwen, &moe::shared_expert_intermediate_size, 768)));
+  CHECK(refused(fact::moe_layer_step, changes(qwen, &moe::moe_layer_step, 2)));
+  CHECK(refused(fact::shared_expert_intermediate_size,
+                changes(deepseek, &moe::shared_expert_intermediate_size, 0)));
+  CHECK(refused(fact::shared_expert_intermediate_size,
+                changes(deepseek, &moe::shared_expert_intermediate_size, 1000)));
+  CHECK(refused(fact::num_experts, changes(deepseek, &moe::n_group, 7)));
+  CHECK(refused(fact::n_group, changes(deepseek, &moe::n_group, 256)));
+  CHECK(refused(fact::topk_group, changes(deepseek, &moe::n_group, 64)));
+  CHECK(refused(fact::expert_parallel, [](training_setup& of) {
+    of.model = catalog::qwen3_30b_a3b;
+    of.parallelism.expert_parallel = 2;
+  }));
+  for (const transformer& taken : {catalog::qwen3_30b_a3b, catalog::deepseek_v2_lite, deepseek}) {
+    training_setup of = setup;
+    of.model = taken;
+    CHECK(validate(of));
+  }
   CHECK(refused(fact::tensor_parallel,
                 [](training_setup& of) { of.parallelism.tensor_parallel = 2; }));
   CHECK(refused(fact::pipeline_parallel,

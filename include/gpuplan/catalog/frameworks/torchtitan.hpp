@@ -39,32 +39,89 @@ constexpr failure flaw_of_torchtitan(const transformer& model, const implementat
                      layers);
 }
 
+// What alone torchtitan 0.3 builds experts beside: Qwen3's norms of heads, all layers alike, or
+// DeepSeek-V3's latent attention, with shared experts and groups.
+constexpr failure flaw_of_torchtitan_experts(const transformer& model, const implementation& as) {
+  const named_fact layers{fact::layers, as.layers->name};
+  const expert_mixture& moe = model.moe;
+  const named_fact experts{fact::num_experts, moe.num_experts};
+  if (moe.num_experts == 0) return {};
+  if (const failure why = flaw_unless({{{fact::moe_layer_step, moe.moe_layer_step}, 1},
+                                       {{fact::shared_expert_gate, moe.shared_expert_gate}, 0},
+                                       {{fact::moe_latent_size, moe.moe_latent_size}, 0}},
+                                      layers);
+      failed(why))
+    return why;
+  const std::int64_t shared = moe.shared_expert_intermediate_size;
+  if (!model.is_latent()) {
+    if (model.qk_norm != qk_norm_scope::head)
+      return without_code(
+          {{fact::qk_norm, model.qk_norm}, experts, layers, {fact::takes, qk_norm_scope::head}});
+    return flaw_if_any({{fact::router_bias, moe.router_bias},
+                        {fact::n_group, moe.n_group},
+                        {fact::first_k_dense_layers, moe.first_k_dense_layers},
+                        {fact::shared_expert_intermediate_size, shared}},
+                       layers);
+  }
+  if (shared == 0)
+    return without_code({{fact::shared_expert_intermediate_size, 0},
+                         layers,
+                         {fact::takes, moe.moe_intermediate_size}});
+  if (const failure why =
+          flaw_if_no_multiple({{fact::shared_expert_intermediate_size, shared}},
+                              {fact::moe_intermediate_size, moe.moe_intermediate_size});
+      failed(why))
+    return why;
+  if (moe.n_group == 0) return {};
+  const named_fact groups{fact::n_group, moe.n_group};
+  if (const failure why = flaw_if_no_multiple({experts}, groups); failed(why)) return why;
+  if (moe.num_experts / moe.n_group < 2)
+    return without_code({groups, experts, {fact::at_most, moe.num_experts / 2}});
+  const std::int64_t per_group = moe.num_experts / moe.n_group;
+  const std::int64_t least = (moe.num_experts_per_tok + per_group - 1) / per_group;
+  if (moe.topk_group >= least && moe.topk_group <= moe.n_group) return {};
+  return failure(errc::out_of_bounds,
+                 {{fact::topk_group, moe.topk_group},
+                  groups,
+                  {fact::at_least, least},
+                  {fact::at_most, moe.n_group}});
+}
+
 // Of heads with norms, which are Qwen3's, halves are rotated together.
 constexpr failure flaw_of_torchtitan_2026(const transformer& model, const implementation& as) {
   const named_fact layers{fact::layers, as.layers->name};
   transformer alike = model;
   alike.moe = {};
   alike.mla = {};
+  if (model.is_latent()) alike.mtp_layers = 0;  // which a flavour asks for; none of its own does
   if (const failure why = flaw_of_lone_decoders(alike, as); failed(why)) return why;
   if (const failure why = flaw_of_rotation(model, as, true); failed(why)) return why;
   if (model.norm != norm_kind::rms_norm)
     return without_code({{fact::norm, model.norm}, layers, {fact::takes, norm_kind::rms_norm}});
   if (!model.gated_mlp)
     return without_code({{fact::gated_mlp, false}, layers, {fact::takes, true}});
+  if (model.is_latent() && model.qk_norm != qk_norm_scope::none)
+    return without_code({{fact::qk_norm, model.qk_norm},
+                         {fact::kv_lora_rank, model.mla.kv_lora_rank},
+                         layers,
+                         {fact::takes, qk_norm_scope::none}});
   if (model.qk_norm == qk_norm_scope::full_width)
     return without_code({{fact::qk_norm, model.qk_norm},
                          layers,
                          {fact::takes, qk_norm_scope::none},
                          {fact::takes, qk_norm_scope::head}});
-  return flaw_if_any({{fact::norm_at, model.norm_at},
-                      {fact::attention_bias, model.attention_bias},
-                      {fact::attention_out_bias, model.attention_out_bias},
-                      {fact::mlp_bias, model.mlp_bias},
-                      {fact::parallel_attention, model.parallel_attention},
-                      {fact::fused_qkv, model.fused_qkv},
-                      {fact::fused_gate_up, model.fused_gate_up},
-                      {fact::sliding_window, model.sliding_window}},
-                     layers);
+  if (const failure why = flaw_if_any({{fact::norm_at, model.norm_at},
+                                       {fact::attention_bias, model.attention_bias},
+                                       {fact::attention_out_bias, model.attention_out_bias},
+                                       {fact::mlp_bias, model.mlp_bias},
+                                       {fact::parallel_attention, model.parallel_attention},
+                                       {fact::fused_qkv, model.fused_qkv},
+                                       {fact::fused_gate_up, model.fused_gate_up},
+                                       {fact::sliding_window, model.sliding_window}},
+                                      layers);
+      failed(why))
+    return why;
+  return flaw_of_torchtitan_experts(model, as);
 }
 
 }  // namespace detail
@@ -97,7 +154,8 @@ inline constexpr layer_class torchtitan_2026{.name = &code_names::torchtitan_202
                                              .chunks_loss = true,
                                              .divides_by_tokens = true,
                                              .trains_parts = false,
-                                             .trains_adapters = false};
+                                             .trains_adapters = false,
+                                             .parts_experts_by_width = true};
 }  // namespace layer_classes
 
 namespace catalog {
@@ -140,15 +198,20 @@ inline constexpr framework torchtitan_async = [] {
   return changed;
 }();
 
-/// torchtitan 0.3.0 (2026) on PyTorch 2.15, Llama 3 and Qwen3 without experts: not compiled but for
-/// FlexAttention, without CUDA graphs, among replicas and fully_shard's ranks alone. Its loss is in
-/// 8 chunks, as ChunkedLossWrapper is by default; 0 is CrossEntropyLoss. ZeRO-3 is
-/// fsdp_reshard_after_forward=default, ZeRO-2 never. Nobody timed it: its costs are those of
-/// torchtitan of 2024.
+/// torchtitan 0.3.0 (2026) on PyTorch 2.15, Llama 3, Qwen3 and DeepSeek-V3 (with V2's router where
+/// no bias or norm of a token's weights is said), on ranks that each have all experts: not compiled
+/// but for FlexAttention, without CUDA graphs, among replicas and fully_shard's ranks alone.
+/// Experts are products of groups, and a bias of the router's choice, which no gradient trains, is
+/// there whatever the model says. Its loss is in 8 chunks, as ChunkedLossWrapper is by default; 0
+/// is CrossEntropyLoss. ZeRO-3 is fsdp_reshard_after_forward=default, ZeRO-2 never. Nobody timed
+/// it: its costs are those of torchtitan of 2024.
 inline constexpr framework torchtitan_2026 = [] {
   framework changed = torchtitan;
-  changed.implementation = {
-      .layers = &layer_classes::torchtitan_2026, .logits = logits_kind::to_fp32, .loss_chunks = 8};
+  changed.name = "torchtitan 0.3";
+  changed.implementation = {.layers = &layer_classes::torchtitan_2026,
+                            .logits = logits_kind::to_fp32,
+                            .experts = {.corrects_choice = true},
+                            .loss_chunks = 8};
   changed.costs.scatter = software_costs{}.scatter;
   changed.costs.timed = false;
   return changed;

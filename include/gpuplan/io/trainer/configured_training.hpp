@@ -488,6 +488,10 @@ class training_builder {
                                  text(samples.value) + ", which is taken"});
   }
 
+  // Code of experts and of latent attention it has since.
+  [[nodiscard]] bool is_of_new_torchtitan_alone() const {
+    return to_.setup.model.moe.num_experts != 0 || to_.setup.model.is_latent();
+  }
   void set_framework() {
     const char* own = framework_of_tool(tool_);
     const auto found =
@@ -497,9 +501,15 @@ class training_builder {
                     who_runs(to_.setup));
     framework& software = to_.setup.framework;
     software = found->framework;
-    if (config_.loss_chunks && std::string_view(software.name) == catalog::torchtitan.name) {
+    if (std::string_view(software.name) == catalog::torchtitan.name &&
+        (config_.loss_chunks || is_of_new_torchtitan_alone())) {
       software = catalog::torchtitan_2026;
-      software.implementation.loss_chunks = *config_.loss_chunks;
+      std::int64_t& chunks = software.implementation.loss_chunks;
+      if (config_.loss_chunks)
+        chunks = *config_.loss_chunks;
+      else
+        assume("loss_chunks",
+               text(chunks) + ", as torchtitan 0.3 has them, whose code alone has the model");
     }
     if (own != nullptr) return;
     std::string_view engine = config_.engine;
@@ -612,7 +622,7 @@ class training_builder {
       valid = validate(setup, to_.plan);
       if (valid) assume("liger_kernels", "none of Liger's kernels: " + why);
     }
-    if (!valid && setup.framework.layers().chunks_loss) {
+    if (!valid && setup.framework.layers().chunks_loss && !is_of_new_torchtitan_alone()) {
       const std::string why = failure_text(valid.why()).c_str();
       to_.setup.framework = catalog::torchtitan;
       valid = validate(setup, to_.plan);

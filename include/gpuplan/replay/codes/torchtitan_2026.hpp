@@ -98,7 +98,7 @@ class torchtitan_decoder : public model_code {
     nn_module attention_norm{}, mlp_norm{};
     nn_module query_down{}, key_value_down{}, key_value_up{};  // of latent attention; `qkv` is
                                                                // its query
-    int mixture = none;  // its place among those of experts
+    int mixture = none;                                        // its place among those of experts
   };
 
   [[nodiscard]] constexpr std::int64_t chunks() const {

@@ -42,11 +42,8 @@ constexpr value scatter_rows(tape& t,
     for (int which = 0; which < 2; ++which) t.touch(1);
     t.executes({&*least, &*most}, {.kernels = 2, .copies = 2});
   }
-  add_rows(t,
-           rows,
-           numbers,
-           sums,
-           {.count = count, .rows = into.size[0], .is_deterministic = true});
+  add_rows(
+      t, rows, numbers, sums, {.count = count, .rows = into.size[0], .is_deterministic = true});
   t.result_of(by, sums.get());
   return sums;
 }
@@ -120,7 +117,8 @@ class torchtitan_mixture : public torchtitan_decoder {
   }
   /// More ranks than experts have parts of each.
   [[nodiscard]] constexpr int parted_along() const {
-    return plan.data_parallel > model.moe.num_experts ? 1 : 0;
+    const bool is_shared = t.gathers() && !t.gathering().are_flat;
+    return is_shared && plan.data_parallel > model.moe.num_experts ? 1 : 0;
   }
   constexpr void build_experts(expert_modules& made, bool trains) {
     const auto parted = t.parting_along(parted_along());
@@ -317,7 +315,9 @@ class torchtitan_mixture : public torchtitan_decoder {
     return ends;
   }
   // GroupedExperts
-  constexpr value inner_experts(const expert_modules& by, const tensor& routed, const tensor& ends) {
+  constexpr value inner_experts(const expert_modules& by,
+                                const tensor& routed,
+                                const tensor& ends) {
     const auto times = [&](const tensor& rows, const nn_module& of) {
       return grouped_product(t, rows, transpose(t, t.parameter(of.weight), 1, 2), ends);
     };

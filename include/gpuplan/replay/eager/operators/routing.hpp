@@ -135,8 +135,8 @@ struct sorted_rows {
   std::int64_t rows = 0;
   bool is_deterministic = false;
 };
-constexpr void add_rows(tape& t, const tensor& from, const tensor& numbers, const tensor& to,
-                        const sorted_rows& by) {
+constexpr void add_rows(
+    tape& t, const tensor& from, const tensor& numbers, const tensor& to, const sorted_rows& by) {
   constexpr std::int64_t most_in_one_tile = 2304;
   const auto count_of = [&](const char* as) { return t.new_storage(8 * by.count, {as}); };
   const int wrapped = count_of("numbers of rows");
