@@ -4,9 +4,7 @@
 
 #include <gpuplan/detail/math.hpp>
 
-#include <cstddef>
 #include <initializer_list>
-#include <iterator>
 
 namespace gpuplan {
 
@@ -63,7 +61,8 @@ struct matmul_tile {
   double results;
   double share;  // of the rate, on an A100
 };
-inline constexpr double tile_sides[] = {64, 96, 128, 160, 192, 256};
+inline constexpr int tile_side_count = 6;
+inline constexpr double tile_sides[tile_side_count] = {64, 96, 128, 160, 192, 256};
 inline constexpr matmul_tile matmul_tiles[] = {{5, 2, 256 * 128, 1},
                                                {2, 5, 128 * 256, 1},
                                                {2, 4, 128 * 192, 0.98},
@@ -108,9 +107,9 @@ namespace detail {
 // Computing a product at `rate`, in whole waves of the best of nine tiles over the SMs.
 constexpr double computing_time(const matmul_size& product, double rate, const kernel_rates& on) {
   double least = on.in_waves ? infinity : product.m * product.n * product.batch / on.sms;
-  double rows[std::size(tile_sides)] = {};
-  double columns[std::size(tile_sides)] = {};
-  for (std::size_t side = 0; side < std::size(tile_sides); ++side) {
+  double rows[tile_side_count] = {};
+  double columns[tile_side_count] = {};
+  for (int side = 0; side < tile_side_count; ++side) {
     rows[side] = ceil_div(product.m, tile_sides[side]);
     columns[side] = ceil_div(product.n, tile_sides[side]) * product.batch;
   }
