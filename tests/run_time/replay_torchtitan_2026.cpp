@@ -10,6 +10,7 @@
 #include <gpuplan/replay/counts.hpp>
 
 #include <cstdint>
+#include <string>
 
 using namespace gpuplan;
 
@@ -256,10 +257,9 @@ TEST_CASE("what torchtitan 0.3 has and the replay has not is refused by name") {
   }));
   CHECK(refused(fact::compiles_layers,
                 [](training_setup& of) { of.framework.implementation.compiles_layers = true; }));
-  CHECK(refused(fact::qk_norm,
-                [](training_setup& of) { of.model = catalog::mixtral_8x7b_v0_1; }));
-  CHECK(refused(fact::attention_sinks,
-                [](training_setup& of) { of.model = catalog::gpt_oss_20b; }));
+  CHECK(refused(fact::qk_norm, [](training_setup& of) { of.model = catalog::mixtral_8x7b_v0_1; }));
+  CHECK(
+      refused(fact::attention_sinks, [](training_setup& of) { of.model = catalog::gpt_oss_20b; }));
   const auto changes = [](const transformer& model, auto member, auto value) {
     return [=](training_setup& of) {
       of.model = model;
@@ -271,10 +271,18 @@ TEST_CASE("what torchtitan 0.3 has and the replay has not is refused by name") {
   using moe = expert_mixture;
   CHECK(refused(fact::router_bias, changes(qwen, &moe::router_bias, true)));
   CHECK(refused(fact::n_group, changes(qwen, &moe::n_group, 2)));
-  CHECK(refused(fact::first_k_dense_layers, changes(qwen, &moe::first_k_dense_layers, 1)));
+  CHECK(refused(fact::first_k_dense_layers, [](training_setup& of) {
+    of.model = catalog::qwen3_30b_a3b;
+    of.model.intermediate_size = 6144;
+    of.model.moe.first_k_dense_layers = 1;
+  }));
   CHECK(refused(fact::shared_expert_intermediate_size,
                 changes(qwen, &moe::shared_expert_intermediate_size, 768)));
-  CHECK(refused(fact::moe_layer_step, changes(qwen, &moe::moe_layer_step, 2)));
+  CHECK(refused(fact::moe_layer_step, changes(deepseek, &moe::moe_layer_step, 2)));
+  CHECK(refused(fact::tied_embeddings, [](training_setup& of) {
+    of.model = catalog::deepseek_v2_lite;
+    of.model.tied_embeddings = true;
+  }));
   CHECK(refused(fact::shared_expert_intermediate_size,
                 changes(deepseek, &moe::shared_expert_intermediate_size, 0)));
   CHECK(refused(fact::shared_expert_intermediate_size,
@@ -289,7 +297,10 @@ TEST_CASE("what torchtitan 0.3 has and the replay has not is refused by name") {
   for (const transformer& taken : {catalog::qwen3_30b_a3b, catalog::deepseek_v2_lite, deepseek}) {
     training_setup of = setup;
     of.model = taken;
-    CHECK(validate(of));
+    CAPTURE(std::string(taken.name));
+    const auto valid = validate(of);
+    CAPTURE(valid ? std::string() : std::string(failure_text(valid.why()).c_str()));
+    CHECK(valid);
   }
   CHECK(refused(fact::tensor_parallel,
                 [](training_setup& of) { of.parallelism.tensor_parallel = 2; }));

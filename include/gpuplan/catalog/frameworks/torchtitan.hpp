@@ -100,11 +100,12 @@ constexpr failure flaw_of_torchtitan_2026(const transformer& model, const implem
     return without_code({{fact::norm, model.norm}, layers, {fact::takes, norm_kind::rms_norm}});
   if (!model.gated_mlp)
     return without_code({{fact::gated_mlp, false}, layers, {fact::takes, true}});
-  if (model.is_latent() && model.qk_norm != qk_norm_scope::none)
-    return without_code({{fact::qk_norm, model.qk_norm},
-                         {fact::kv_lora_rank, model.mla.kv_lora_rank},
-                         layers,
-                         {fact::takes, qk_norm_scope::none}});
+  if (model.is_latent())
+    if (const failure why = flaw_if_any(
+            {{fact::qk_norm, model.qk_norm}, {fact::tied_embeddings, model.has_tied_head()}},
+            {fact::kv_lora_rank, model.mla.kv_lora_rank});
+        failed(why))
+      return why;
   if (model.qk_norm == qk_norm_scope::full_width)
     return without_code({{fact::qk_norm, model.qk_norm},
                          layers,

@@ -341,9 +341,9 @@ class fully_shard final : public sharding {
       apart.push(t_.new_storage(parameter.whole.bytes(), {"gathered parts of a weight"}));
     }
     t_.touch(bytes_of_split(of));
-    for (int at = 0; at < apart.size(); ++at) {
-      t_.executes(2 * t_.storages[apart[at]].bytes);
-      t_.release(apart[at]);
+    for (int which = 0; which < apart.size(); ++which) {
+      t_.executes(2 * t_.storages[apart[which]].bytes);
+      t_.release(apart[which]);
     }
     t_.executes(2 * ranks_ * bytes_gathered(of), {.copies = 1});
     // The buffer that the next one gathers into was read: in the forward there are two.
