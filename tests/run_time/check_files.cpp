@@ -11,6 +11,7 @@
 #include <gpuplan/parameters.hpp>
 
 #include <unistd.h>
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -463,6 +464,35 @@ TEST_CASE("plans to write are searched among those that their formats take") {
       io::read_training_file("axolotl.yaml", read_text(folder.name + "/axolotl.yaml"));
   REQUIRE_MESSAGE(read, read.why);
   CHECK(*read.config.micro_batch * *read.config.accumulation * 2 == 32);
+}
+
+TEST_CASE("torchtitan's files of experts are estimated by the code that has these") {
+  const auto of = [](const transformer& model, const io::training_config& config) {
+    return io::configured(io::merged({{.tool = "torchtitan", .config = config}}),
+                          {.shape = model, .called = model.name, .gpus = 8});
+  };
+  io::training_config config;
+  config.sequence_length = 4096;
+  config.micro_batch = 1;
+  config.zero_stage = 3;
+  config.precision = io::training_precision::bf16;
+  for (const transformer& model : {catalog::qwen3_30b_a3b, catalog::deepseek_v3}) {
+    const io::configured_training made = of(model, config);
+    CAPTURE(made.why);
+    REQUIRE(made);
+    CHECK(made.setup.framework.implementation.layers == &layer_classes::torchtitan_2026);
+    CHECK(made.setup.framework.implementation.loss_chunks == 8);
+    const auto says_so = [](const auto& assumed) {
+      return std::string(assumed.text).find("torchtitan 0.3") != std::string::npos;
+    };
+    CHECK(std::any_of(made.assumed.begin(), made.assumed.end(), says_so));
+  }
+  CHECK(of(catalog::llama_3_8b, config).setup.framework.implementation.layers ==
+        &layer_classes::torchtitan);
+  config.loss_chunks = 4;
+  CHECK(of(catalog::qwen3_30b_a3b, config).setup.framework.implementation.loss_chunks == 4);
+  config.expert_parallel = 2;
+  CHECK(of(catalog::qwen3_30b_a3b, config).why.find("expert_parallel 2") != std::string::npos);
 }
 
 TEST_CASE("torchtitan's files need no name of a model that its registry has by the catalogue's") {
