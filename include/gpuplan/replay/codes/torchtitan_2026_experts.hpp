@@ -314,16 +314,18 @@ class torchtitan_mixture : public torchtitan_decoder {
     t.executes({&*narrow, &*ends}, device_work{});
     return ends;
   }
-  // GroupedExperts
+  // GroupedExperts: in bf16, whatever the rest is in.
   constexpr value inner_experts(const expert_modules& by,
                                 const tensor& routed,
                                 const tensor& ends) {
     const auto times = [&](const tensor& rows, const nn_module& of) {
-      return grouped_product(t, rows, transpose(t, t.parameter(of.weight), 1, 2), ends);
+      const value in = cast(t, rows, element::bf16);
+      const value matrix = cast(t, t.parameter(of.weight), element::bf16);
+      return grouped_product(t, in, transpose(t, matrix, 1, 2), ends);
     };
     value hidden = activation(times(routed, by.gate));
     hidden = multiply(t, hidden, times(routed, by.up));
-    return times(hidden, by.down);
+    return cast(t, times(hidden, by.down), routed.format);
   }
 
   growing_array<expert_modules> mixtures_{};
