@@ -69,10 +69,39 @@ struct gpu_words {
   static constexpr std::string_view units_of_memory = " g gb gib ";
 };
 
+// Whether the letters and digits of a word follow each other in a name, whatever marks stand
+// between them.
+constexpr bool may_have(std::string_view name, std::string_view word) {
+  for (std::size_t begin = 0; begin < name.size(); ++begin) {
+    std::size_t same = 0;
+    for (std::size_t at = begin; at < name.size() && same < word.size(); ++at) {
+      if (lower(name[at]) == word[same])
+        ++same;
+      else if (same == 0 || letter_or_digit(name[at]))
+        break;
+    }
+    if (same == word.size()) return true;
+  }
+  return false;
+}
+// What no device lacks whose words are those of a name: few have it, and words take a compiler long
+// to tell.
+constexpr bool may_be(const gpu_words& wanted, const gpu_spec& gpu) {
+  for (std::size_t at = 0; at < wanted.proper.size(); ++at) {
+    const std::string_view word = wanted.proper[at];
+    bool has = may_have(gpu.id, word) || may_have(gpu.name, word);
+    for (const char* name : gpu.driver_names)
+      if (name != nullptr && !has) has = may_have(name, word);
+    if (!has) return false;
+  }
+  return true;
+}
+
 // How well a name says which device: 0 where it does not.
 constexpr int likeness(const gpu_words& wanted, const gpu_spec& gpu) {
   if (wanted.units.size() == 0 && wanted.memory_GB == 0) return 0;
   if (wanted.memory_GB != 0 && wanted.memory_GB != gpu.memory_label_GB) return 0;
+  if (!may_be(wanted, gpu)) return 0;
   const gpu_words id(gpu.id);
   if (wanted.proper.size() != 0 && wanted.proper.joined() == id.proper.joined()) return 3;
   gpu_words known = id;
