@@ -57,7 +57,8 @@ inline constexpr known_code other_codes[] = {
     {&code_names::lit_gpt, &code_of<lit_gpt>},
     {&code_names::megatron_core, &code_of<megatron_gpt>},
     {&code_names::torchtitan, &code_of<torchtitan_llama>},
-    {&code_names::torchtitan_2026, &torchtitan_2026_code}};
+    {&code_names::torchtitan_2026, &torchtitan_2026_code},
+};
 
 /// Hands the code of the setup's layers to `user`: that which the classes name, or the library's.
 /// Not on the heap: what g++ 12 computes there while compiling, it computes once for equal

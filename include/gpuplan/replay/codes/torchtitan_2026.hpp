@@ -96,9 +96,9 @@ class torchtitan_decoder : public model_code {
   struct layer_modules {
     nn_module qkv{}, out{}, query_norm{}, key_norm{}, gate{}, down{}, up{};
     nn_module attention_norm{}, mlp_norm{};
-    nn_module query_down{}, key_value_down{}, key_value_up{};  // of latent attention; `qkv` is
-                                                               // its query
-    int mixture = none;                                        // its place among those of experts
+    // of latent attention, whose query is `qkv`
+    nn_module query_down{}, key_value_down{}, key_value_up{};
+    int mixture = none;  // its place among those of experts
   };
 
   [[nodiscard]] constexpr std::int64_t chunks() const {

@@ -1,8 +1,8 @@
 #pragma once
 
 // Mixtures of experts of torchtitan 0.3, on ranks that each have all experts: Qwen3's and
-// DeepSeek-V3's. How tokens
-// are routed changes no size: every row of every expert is there. Private.
+// DeepSeek-V3's. How tokens are routed changes no size: every row of every expert is there.
+// Private.
 
 #include <gpuplan/replay/codes/torchtitan_2026.hpp>
 #include <gpuplan/replay/eager/operators.hpp>

@@ -332,8 +332,7 @@ class fully_shard final : public sharding {
       t_.release(passing_);
       passing_ = eager::none;
     }
-    growing_array<int>
-        apart;  // parts along another dimension than the first, before they are joined
+    growing_array<int> apart;  // parts along another dimension than the first, until joined
     for (int which = of.first; which < of.first + of.count; ++which) {
       const parameter_record& parameter = t_.parameters[members_[which]];
       t_.take_again(parameter.whole.storage);
