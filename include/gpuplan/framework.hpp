@@ -77,7 +77,7 @@ struct engine_class {
   bool repeats_shared_layers = false;     // and where ranks share whole parameters' states
   bool notes_losses = false;              // of each micro-batch
   bool adds_gradients_in_kernels = true;  // of products; else in one behind them
-  bool counts_work = false;     // its copies and collectives say what they ask of the device
+  bool counts_work = false;  // its copies and collectives say what they ask of the device
 };
 
 namespace code_names {
