@@ -844,6 +844,27 @@ TEST_CASE("where the model's own code has no pipeline, those that have are named
   CHECK(has(why, " can divide it so"));
 }
 
+TEST_CASE("a network is of the kind that an option or a file states") {
+  const auto hours = [](std::vector<std::string> words) {
+    for (const char* word : {"gpt2", "--batch", "64", "--tokens", "1e9"}) words.emplace_back(word);
+    return number(rows_of("time", words)[0], "hours");
+  };
+  const std::vector<std::string> nodes{"--gpu", "a100-sxm", "--gpus", "16", "--network", "10"};
+  const auto by = [&](const char* kind) {
+    std::vector<std::string> words = nodes;
+    words.insert(words.end(), {"--network-kind", kind});
+    return words;
+  };
+  CHECK(hours(by("infiniband")) == near(hours(nodes)));
+  CHECK(hours(by("omni-path")) > 1.1 * hours(nodes));
+  const temporary_file file(
+      "[there]\ngpu = 'a100-sxm'\ngpus_per_node = 8\nnodes = 2\nnetwork_GBps = 10\n"
+      "network = 'omni-path'\n");
+  CHECK(hours({"--prices", file.name()}) == near(hours(by("omni-path"))));
+  CHECK(hours({"--prices", file.name(), "--network-kind", "infiniband"}) == near(hours(nodes)));
+  CHECK(has(refusal_of("time", by("token-ring")), "omni-path"));
+}
+
 TEST_CASE("clusters of a file have their GPUs, network, price, power and carbon") {
   const temporary_file file(
       "[cloud]\ngpu = 'h100-sxm'\ngpus_per_node = 8\nnodes = 2\nprice_per_gpu_hour = 3\n"

@@ -12,12 +12,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "guides/front_end.hpp"
 #include "runs/listed.hpp"
+#include "setups/choices.hpp"
 #include "setups/gpus.hpp"
 
 namespace runs {
@@ -185,8 +187,7 @@ named_cluster made_of(const cluster_words& given,
                       std::to_string(total_gpus(on)) + "; at most " + std::to_string(most_gpus) +
                       " GPUs are taken");
   if (const auto* network = of_cluster(given.network, at)) on.between_nodes = *network * 1_GBps;
-  for (const auto& [name, kind] : io::network_names)
-    if (given.network_kind == name) on.network = kind;
+  if (given.network_kind) on.network = *given.network_kind;
   if (const auto* price = of_cluster(given.price, at))
     on.price_per_gpu = dated_price{*price * 1_usd_per_hour, "today", "the command line"};
   if (const auto* power = of_cluster(given.power, at)) on.power_per_gpu = *power * 1_W;
@@ -293,14 +294,13 @@ void add_cluster_options(CLI::App& app, cluster_words& to) {
            to.network,
            guides::finite_number(1e-3, 1e6),
            "GB/s of a node, each direction, all its adapters together (default: 200)");
-  std::vector<std::string> kinds;
-  for (const auto& [name, kind] : io::network_names) kinds.emplace_back(name);
-  app.add_option("--network-kind",
-                 to.network_kind,
-                 "What collectives reach of it; RoCE counts as infiniband (default: as --system "
-                 "has it, else infiniband)")
-      ->check(CLI::IsMember(kinds))
-      ->type_name("infiniband|efa|omni-path")
+  setups::add_choice<network_kind>(
+      app,
+      "--network-kind",
+      "What links them, of which collectives reach more or less; RoCE counts as infiniband "
+      "(default: as --system has it, else infiniband)",
+      {std::begin(io::network_names), std::end(io::network_names)},
+      [&to](const network_kind& is) { to.network_kind = is; })
       ->group("GPUs");
   add_cost_options(app, to);
 }

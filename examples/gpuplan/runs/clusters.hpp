@@ -28,15 +28,15 @@ struct cluster_words {
   std::vector<std::int64_t> gpus_per_node{};
   std::vector<std::int64_t> link_domain{};  // GPUs that their links join across nodes
   std::vector<double> network{};            // GB/s of a node
-  std::string network_kind{};               // a name of `io::network_names`; empty: not stated
-  std::vector<double> price{};              // dollars of a GPU and hour
-  std::vector<double> power{};              // watts of a GPU
-  std::vector<double> carbon{};             // g CO2 of a kWh
-  std::string file{};                       // of clusters, in TOML
-  std::string slurm_file{};                 // what scontrol or sinfo printed
-  std::string price_list{};                 // a cloud's instances, in CSV
-  std::string region{};                     // of that list; empty: any
-  bool spot = false;                        // its prices of what may be reclaimed
+  gpuplan::known<gpuplan::network_kind> network_kind{};
+  std::vector<double> price{};   // dollars of a GPU and hour
+  std::vector<double> power{};   // watts of a GPU
+  std::vector<double> carbon{};  // g CO2 of a kWh
+  std::string file{};            // of clusters, in TOML
+  std::string slurm_file{};      // what scontrol or sinfo printed
+  std::string price_list{};      // a cloud's instances, in CSV
+  std::string region{};          // of that list; empty: any
+  bool spot = false;             // its prices of what may be reclaimed
   std::vector<std::string> names{};
 };
 
@@ -52,8 +52,7 @@ inline constexpr double usual_network = 200;  // GB/s of a node: eight adapters 
 
 /// `--gpu`, `--system`, `--gpus`, `--nodes`, `--gpus-per-node`, `--link-domain`, `--network`,
 /// `--network-kind`, `--price`, `--power`, `--carbon`, `--prices` and `--cluster`, `--slurm-nodes`,
-/// `--price-list`,
-/// `--region` and `--spot`.
+/// `--price-list`, `--region` and `--spot`.
 void add_cluster_options(CLI::App& app, cluster_words& to);
 /// Of these, those that say what the GPUs cost.
 void add_cost_options(CLI::App& app, cluster_words& to);

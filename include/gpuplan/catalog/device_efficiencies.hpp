@@ -32,7 +32,7 @@ inline constexpr device_efficiency volta{.name = "Volta",
 /// A100: 224 steps of LLM Foundry, vTrain and Megatron-LM, within 3 to 5 % of them on average;
 /// those of Megatron-LM within 12 % where they are left out of the fit. The share of odd products
 /// is from 432 of vTrain's profiled steps and BigScience's with heads of 150. How well they are
-/// determined: products 0.77 to 0.82, attention_forward 0.42 to 0.58, attention_backward 0.25 to
+/// determined: products 0.76 to 0.783, attention_forward 0.42 to 0.58, attention_backward 0.25 to
 /// 0.28; they trade against each other.
 inline constexpr device_efficiency ampere{.name = "Ampere",
                                           .products = 0.783,

@@ -40,7 +40,7 @@ struct stated_cluster {
 };
 
 /// What nodes are linked by, in words.
-inline constexpr std::pair<std::string_view, network_kind> network_names[] = {
+inline constexpr std::pair<const char*, network_kind> network_names[] = {
     {"infiniband", network_kind::infiniband},
     {"efa", network_kind::efa},
     {"omni-path", network_kind::omni_path}};
@@ -158,9 +158,12 @@ class cluster_reader {
     };
     if (key == "network_GBps") return rate(made_.between_nodes);
     if (key == "network") {
-      for (const auto& [name, kind] : network_names)
+      std::string names;
+      for (const auto& [name, kind] : network_names) {
         if (is.text() && *is.text() == name) made_.network = kind;
-      if (!made_.network) refuse(key, is, "\"infiniband\", \"efa\" or \"omni-path\"");
+        names += (names.empty() ? "\"" : ", \"") + std::string(name) + "\"";
+      }
+      if (!made_.network) refuse(key, is, "one of " + names);
       return;
     }
     if (key == "link_GBps") return rate(made_.inside_node);
