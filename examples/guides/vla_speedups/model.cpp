@@ -139,11 +139,11 @@ void add_likely_steps(table& t, const inputs& in) {
            shown_in(100, in.step_before, 0),
            "more than all of it cannot have been measured");
   }
-  for (const auto& [row, documented] : {std::pair{"before", 300}, {"after", 150}})
+  for (const auto& [row, seconds] : {std::pair{"before", 300}, {"after", 150}})
     t.not_computable(row,
                      "dataset load, 80 %",
                      "s",
-                     number(documented),
+                     number(seconds),
                      "how many files the data set has, and what their storage delivers");
 }
 
