@@ -580,8 +580,8 @@ TEST_CASE("nodes are those that Slurm lists and somebody could use") {
 }
 
 TEST_CASE("nodes on demand and preemptible ones stand side by side") {
-  const std::string nodes = "gpu = 'h100-sxm'\ngpus_per_node = 8\nnodes = 4\ndate = '2026-11-01'\n";
-  const temporary_file file("[on_demand]\n" + nodes + "price_per_gpu_hour = 3.0\n[spot]\n" + nodes +
+  const std::string alike = "gpu = 'h100-sxm'\ngpus_per_node = 8\nnodes = 4\ndate = '2026-11-01'\n";
+  const temporary_file file("[on_demand]\n" + alike + "price_per_gpu_hour = 3.0\n[spot]\n" + alike +
                             "price_per_gpu_hour = 1.4\nreclaimed_hours = 24\n");
   const words run{"--step",
                   "10",
