@@ -106,6 +106,8 @@ struct layer_class {
 
   // Of fully_shard's ranks, more than there are experts have parts of each.
   bool parts_experts_by_width = false;
+  // Experts beside attention with sinks give bf16, which is added to the format of the rest.
+  bool sinks_in_bf16_alone = false;
 
   bool has_known_floor = false;           // of what its layers keep, with as many keys as queries
   std::int64_t layer_period = 1;          // a layer is like the one so many before it, and adds

@@ -10,6 +10,7 @@
 #include <gpuplan/replay/counts.hpp>
 
 #include <cstdint>
+#include <limits>
 #include <string>
 
 using namespace gpuplan;
@@ -50,6 +51,17 @@ constexpr measured_mixture mixtures[] = {
 #include "torchtitan_2026_mixtures.inc"
 };
 
+// Attention with sinks by FlashAttention-2, and experts with biases, on a device with the numbers
+// of an A100.
+struct measured_sinks {
+  measured_step step;
+  std::int64_t experts, chosen;
+};
+constexpr measured_sinks with_sinks[] = {
+#include "torchtitan_2026_gpt_oss.inc"
+};
+constexpr eager::device_traits ampere{.multiprocessors = 108, .matrix_workspace = 8'519'680};
+
 training_setup setup_of(const measured_step& step) {
   training_setup setup;
   setup.model = {.num_hidden_layers = step.layers,
@@ -89,6 +101,22 @@ training_setup setup_of(const measured_mixture& mixture) {
   return setup;
 }
 
+training_setup setup_of(const measured_sinks& measured) {
+  training_setup setup = setup_of(measured.step);
+  const transformer shape = setup.model;
+  setup.model = catalog::gpt_oss_20b;
+  setup.model.num_hidden_layers = shape.num_hidden_layers;
+  setup.model.hidden_size = shape.hidden_size;
+  setup.model.num_attention_heads = shape.num_attention_heads;
+  setup.model.num_key_value_heads = shape.num_key_value_heads;
+  setup.model.head_dim = shape.head_dim;
+  setup.model.vocab_size = shape.vocab_size;
+  setup.model.moe.num_experts = measured.experts;
+  setup.model.moe.num_experts_per_tok = measured.chosen;
+  setup.model.moe.moe_intermediate_size = shape.intermediate_size;
+  return setup;
+}
+
 batch_plan plan_of(const measured_step& step) {
   return {.micro_batch = step.micro_batch,
           .data_parallel = step.ranks,
@@ -121,6 +149,60 @@ TEST_CASE("steps of torchtitan 0.3's mixtures take what they were measured to ta
     const batch_plan plan = plan_of(mixture.step);
     REQUIRE(validate(setup, plan));
     CHECK(replay(setup, plan, 4)->peak == mixture.step.peak);
+  }
+}
+
+TEST_CASE("steps of torchtitan 0.3's gpt-oss take what they were measured to take") {
+  int count = 0;
+  for (const measured_sinks& measured : with_sinks) {
+    CAPTURE(count++);
+    const training_setup setup = setup_of(measured);
+    const batch_plan plan = plan_of(measured.step);
+    REQUIRE(validate(setup, plan));
+    CHECK(replay(setup, plan, 4, std::numeric_limits<std::int64_t>::max(), ampere)->peak ==
+          measured.step.peak);
+  }
+}
+
+TEST_CASE("a few layers tell what all of torchtitan 0.3's gpt-oss take") {
+  for (const again recomputes : {again::nothing, again::layers, again::cheap_results}) {
+    const measured_sinks measured{.step = {.norms = llama,
+                                           .layers = 9,
+                                           .hidden = 256,
+                                           .heads = 4,
+                                           .groups = 2,
+                                           .head_dim = 64,
+                                           .ffn = 384,
+                                           .vocab = 2000,
+                                           .tokens = 256,
+                                           .micro_batch = 2,
+                                           .accumulation = 2,
+                                           .ranks = 4,
+                                           .replicas = 1,
+                                           .chunks = 4,
+                                           .recomputes = recomputes,
+                                           .stays = whole::head,
+                                           .is_tied = false,
+                                           .peak = {}},
+                                  .experts = 8,
+                                  .chosen = 2};
+    const training_setup setup = setup_of(measured);
+    const batch_plan plan = plan_of(measured.step);
+    CHECK(peaks_of(setup, plan).peak().total == replay(setup, plan)->peak.requested);
+    const auto counted = counts_of(setup, {.micro_batch = 1});
+    REQUIRE(counted);
+    CHECK(counted->parameters == parameters(setup.model).total());
+    training_setup by_another = setup;
+    by_another.framework = catalog::hugging_face_gpt_oss;
+    by_another.parallelism = {};
+    by_another.precision = bf16_under_autocast;
+    by_another.attention = attention_kernel::eager;
+    by_another.recompute = recompute_mode::none;
+    by_another.saves_costly_results = false;
+    const auto alike = counts_of(by_another, {.micro_batch = 1});
+    REQUIRE(alike);
+    CHECK(counted->forward == alike->forward);
+    CHECK(counted->backward == alike->backward);
   }
 }
 
@@ -258,8 +340,25 @@ TEST_CASE("what torchtitan 0.3 has and the replay has not is refused by name") {
   CHECK(refused(fact::compiles_layers,
                 [](training_setup& of) { of.framework.implementation.compiles_layers = true; }));
   CHECK(refused(fact::qk_norm, [](training_setup& of) { of.model = catalog::mixtral_8x7b_v0_1; }));
-  CHECK(
-      refused(fact::attention_sinks, [](training_setup& of) { of.model = catalog::gpt_oss_20b; }));
+  const auto changes_sinks = [](auto member, auto value) {
+    return [=](training_setup& of) {
+      of.model = catalog::gpt_oss_20b;
+      of.model.*member = value;
+    };
+  };
+  CHECK(refused(fact::attention_bias, changes_sinks(&transformer::attention_bias, false)));
+  CHECK(refused(fact::attention_out_bias, changes_sinks(&transformer::attention_out_bias, false)));
+  CHECK(refused(fact::mlp_bias, changes_sinks(&transformer::mlp_bias, false)));
+  CHECK(refused(fact::tied_embeddings, changes_sinks(&transformer::tied_embeddings, true)));
+  CHECK(refused(fact::qk_norm, changes_sinks(&transformer::qk_norm, qk_norm_scope::head)));
+  CHECK(refused(fact::attention_sinks, [](training_setup& of) {
+    of.model = catalog::deepseek_v3;
+    of.model.attention_sinks = true;
+  }));
+  CHECK(refused(fact::precision_compute, [](training_setup& of) {
+    of.model = catalog::gpt_oss_20b;
+    of.precision.compute = number_format::fp32;
+  }));
   const auto changes = [](const transformer& model, auto member, auto value) {
     return [=](training_setup& of) {
       of.model = model;
@@ -294,7 +393,11 @@ TEST_CASE("what torchtitan 0.3 has and the replay has not is refused by name") {
     of.model = catalog::qwen3_30b_a3b;
     of.parallelism.expert_parallel = 2;
   }));
-  for (const transformer& taken : {catalog::qwen3_30b_a3b, catalog::deepseek_v2_lite, deepseek}) {
+  for (const transformer& taken : {catalog::qwen3_30b_a3b,
+                                   catalog::deepseek_v2_lite,
+                                   deepseek,
+                                   catalog::gpt_oss_20b,
+                                   catalog::gpt_oss_120b}) {
     training_setup of = setup;
     of.model = taken;
     CAPTURE(std::string(taken.name));

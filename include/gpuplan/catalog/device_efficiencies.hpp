@@ -125,7 +125,7 @@ inline constexpr device_efficiency turing{.name = "Turing",
                                           .source = "published kernels"};
 /// MI300X to MI355X: products of large shapes reach 0.51 (MI300X), 0.6 (MI325X), 0.46 (MI350X) and
 /// 0.58 (MI355X), fused attention's forward pass 0.25 on MI300X, of stas00/ml-engineering and AMD's
-/// own tables.
+/// own tables. CDNA 5, of which no product was timed, is taken to be as these.
 inline constexpr device_efficiency cdna{.name = "CDNA",
                                         .products = 0.52,
                                         .products_fp32 = 0.5,

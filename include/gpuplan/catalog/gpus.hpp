@@ -116,6 +116,7 @@ inline constexpr const gpu_spec* gpus[] = {
     &rtx_2070,
     &rtx_2060_super,
     &rtx_2060,
+    &mi455x,
     &mi355x,
     &mi350x,
     &mi350p,

@@ -19,7 +19,7 @@
 #include <gpuplan/replay/codes/swin.hpp>
 #include <gpuplan/replay/codes/t5.hpp>
 #include <gpuplan/replay/codes/torchtitan.hpp>
-#include <gpuplan/replay/codes/torchtitan_2026_experts.hpp>
+#include <gpuplan/replay/codes/torchtitan_2026_gpt_oss.hpp>
 #include <gpuplan/replay/codes/vit.hpp>
 #include <gpuplan/replay/codes/wav2vec2.hpp>
 #include <gpuplan/replay/codes/whisper.hpp>

@@ -69,6 +69,11 @@ constexpr failure flaw_of_precision(const training_setup& setup) {
   if (recipe.compute != number_format::fp32 && recipe.compute != number_format::tf32 &&
       !is_half(recipe.compute))
     return without_code({compute, fp32, {fact::takes, number_format::tf32}, bf16, fp16});
+  const layer_class& layers = setup.framework.layers();
+  if (layers.sinks_in_bf16_alone && setup.model.attention_sinks &&
+      recipe.compute != number_format::bf16)
+    return without_code(
+        {compute, {fact::attention_sinks, true}, {fact::layers, layers.name}, bf16});
   if (!gathers && !is_half(recipe.compute) && has_half_weights)
     return without_code({compute, weights, sharding, bf16, fp16});
   const bool casts_alone = gathers && !wraps_adapters(setup);

@@ -39,8 +39,8 @@ constexpr failure flaw_of_torchtitan(const transformer& model, const implementat
                      layers);
 }
 
-// What alone torchtitan 0.3 builds experts beside: Qwen3's norms of heads, all layers alike, or
-// DeepSeek-V3's latent attention, with shared experts and groups.
+// What alone torchtitan 0.3 builds experts beside: Qwen3's norms of heads, all layers alike;
+// gpt-oss' sinks and biases; or DeepSeek-V3's latent attention, with shared experts and groups.
 constexpr failure flaw_of_torchtitan_experts(const transformer& model, const implementation& as) {
   const named_fact layers{fact::layers, as.layers->name};
   const expert_mixture& moe = model.moe;
@@ -54,10 +54,11 @@ constexpr failure flaw_of_torchtitan_experts(const transformer& model, const imp
     return why;
   const std::int64_t shared = moe.shared_expert_intermediate_size;
   if (!model.is_latent()) {
-    if (model.qk_norm != qk_norm_scope::head)
-      return without_code(
-          {{fact::qk_norm, model.qk_norm}, experts, layers, {fact::takes, qk_norm_scope::head}});
-    return flaw_if_any({{fact::router_bias, moe.router_bias},
+    const bool has_sinks = model.attention_sinks;
+    const qk_norm_scope norms = has_sinks ? qk_norm_scope::none : qk_norm_scope::head;
+    if (model.qk_norm != norms)
+      return without_code({{fact::qk_norm, model.qk_norm}, experts, layers, {fact::takes, norms}});
+    return flaw_if_any({{fact::router_bias, moe.router_bias && !has_sinks},
                         {fact::n_group, moe.n_group},
                         {fact::first_k_dense_layers, moe.first_k_dense_layers},
                         {fact::shared_expert_intermediate_size, shared}},
@@ -87,10 +88,30 @@ constexpr failure flaw_of_torchtitan_experts(const transformer& model, const imp
                   {fact::at_most, moe.n_group}});
 }
 
+// gpt-oss', whose linear layers but the head's have biases, and what the others must not have.
+constexpr failure flaw_of_torchtitan_sinks(transformer& model, const named_fact& layers) {
+  if (!model.attention_sinks || model.is_latent()) return {};
+  if (const failure why = flaw_unless({{{fact::attention_bias, model.attention_bias}, true},
+                                       {{fact::attention_out_bias, model.attention_out_bias}, true},
+                                       {{fact::mlp_bias, model.mlp_bias}, true},
+                                       {{fact::router_bias, model.moe.router_bias}, true},
+                                       {{fact::tied_embeddings, model.has_tied_head()}, false}},
+                                      layers);
+      failed(why))
+    return why;
+  if (model.moe.num_experts == 0)
+    return without_code({{fact::num_experts, 0}, layers, {fact::at_least, 1}});
+  model.attention_sinks = model.attention_bias = model.attention_out_bias = false;
+  model.mlp_bias = false;
+  model.sliding_window = 0;
+  return {};
+}
+
 // Of heads with norms, which are Qwen3's, halves are rotated together.
 constexpr failure flaw_of_torchtitan_2026(const transformer& model, const implementation& as) {
   const named_fact layers{fact::layers, as.layers->name};
   transformer alike = model;
+  if (const failure why = flaw_of_torchtitan_sinks(alike, layers); failed(why)) return why;
   alike.moe = {};
   alike.mla = {};
   if (model.is_latent()) alike.mtp_layers = 0;  // which a flavour asks for; none of its own does
@@ -112,13 +133,13 @@ constexpr failure flaw_of_torchtitan_2026(const transformer& model, const implem
                          {fact::takes, qk_norm_scope::none},
                          {fact::takes, qk_norm_scope::head}});
   if (const failure why = flaw_if_any({{fact::norm_at, model.norm_at},
-                                       {fact::attention_bias, model.attention_bias},
-                                       {fact::attention_out_bias, model.attention_out_bias},
-                                       {fact::mlp_bias, model.mlp_bias},
+                                       {fact::attention_bias, alike.attention_bias},
+                                       {fact::attention_out_bias, alike.attention_out_bias},
+                                       {fact::mlp_bias, alike.mlp_bias},
                                        {fact::parallel_attention, model.parallel_attention},
                                        {fact::fused_qkv, model.fused_qkv},
                                        {fact::fused_gate_up, model.fused_gate_up},
-                                       {fact::sliding_window, model.sliding_window}},
+                                       {fact::sliding_window, alike.sliding_window}},
                                       layers);
       failed(why))
     return why;
@@ -156,7 +177,8 @@ inline constexpr layer_class torchtitan_2026{.name = &code_names::torchtitan_202
                                              .divides_by_tokens = true,
                                              .trains_parts = false,
                                              .trains_adapters = false,
-                                             .parts_experts_by_width = true};
+                                             .parts_experts_by_width = true,
+                                             .sinks_in_bf16_alone = true};
 }  // namespace layer_classes
 
 namespace catalog {
@@ -199,13 +221,15 @@ inline constexpr framework torchtitan_async = [] {
   return changed;
 }();
 
-/// torchtitan 0.3.0 (2026) on PyTorch 2.15, Llama 3, Qwen3 and DeepSeek-V3 (with V2's router where
-/// no bias or norm of a token's weights is said), on ranks that each have all experts: not compiled
-/// but for FlexAttention, without CUDA graphs, among replicas and fully_shard's ranks alone.
-/// Experts are products of groups, and a bias of the router's choice, which no gradient trains, is
-/// there whatever the model says. Its loss is in 8 chunks, as ChunkedLossWrapper is by default; 0
-/// is CrossEntropyLoss. ZeRO-3 is fsdp_reshard_after_forward=default, ZeRO-2 never. Nobody timed
-/// it: its costs are those of torchtitan of 2024.
+/// torchtitan 0.3.0 (2026) on PyTorch 2.15, Llama 3, Qwen3, gpt-oss and DeepSeek-V3 (with V2's router
+/// where no bias or norm of a token's weights is said), on ranks that each have all experts: not
+/// compiled but for FlexAttention, without CUDA graphs, among replicas and fully_shard's ranks
+/// alone. gpt-oss has FlashAttention-2 over documents (attn_backend "varlen"), one a sample; on
+/// Hopper and later torchtitan takes FlashAttention-3 and 4, which were not measured. Experts are
+/// products of groups, and a bias of the router's choice, which no gradient trains, is there
+/// whatever the model says. Its loss is in 8 chunks, as ChunkedLossWrapper is by default; 0 is
+/// CrossEntropyLoss. ZeRO-3 is fsdp_reshard_after_forward=default, ZeRO-2 never. Nobody timed it:
+/// its costs are those of torchtitan of 2024.
 inline constexpr framework torchtitan_2026 = [] {
   framework changed = torchtitan;
   changed.name = "torchtitan 0.3";

@@ -10,6 +10,27 @@ namespace gpuplan::catalog {
 
 // AMD
 
+// The GPU of the Helios rack, in which 72 are joined. AMD states 20.1 PFLOPS in fp8 and 40.3 in
+// fp4, and not whether of dense matrices: they are halved here, to two and four times bf16 as on
+// CDNA 4. LLVM's schedule of gfx1250 has fp8 at four times bf16, which says otherwise. Before its
+// launch the memory had 19.6 TB/s. No clock is published for the rates, and no power.
+inline constexpr gpu_spec mi455x{
+    .id = "mi455x",
+    .name = "Instinct MI455X",
+    .driver_names = {"AMD Instinct MI455X"},
+    .vendor = gpu_vendor::amd,
+    .architecture = "CDNA 5 gfx1250",
+    .year = 2026,
+    .sm_count = 256,
+    .memory_label_GB = 432,
+    .memory = 432_GiB,
+    .memory_bandwidth = 23300_GBps,
+    .dense = {.bf16 = 5000_TFLOPS, .fp16 = 5000_TFLOPS, .fp8 = 10050_TFLOPS, .fp4 = 20150_TFLOPS},
+    .peers = peer_link{"UALink over Ethernet", 3600_GBps},
+    .source = "AMD's page by ml-engineering; compute units and memory of ROCm's rocjitsu",
+    .trust = confidence::unverified,
+};
+
 inline constexpr gpu_spec mi355x{
     .id = "mi355x",
     .name = "Instinct MI355X",

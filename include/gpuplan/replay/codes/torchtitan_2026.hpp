@@ -98,6 +98,7 @@ class torchtitan_decoder : public model_code {
     nn_module attention_norm{}, mlp_norm{};
     // of latent attention, whose query is `qkv`
     nn_module query_down{}, key_value_down{}, key_value_up{};
+    int sinks = none;    // of heads
     int mixture = none;  // its place among those of experts
   };
 
@@ -199,7 +200,7 @@ class torchtitan_decoder : public model_code {
   }
   // Where documents end, and which blocks of queries and keys see each other at all, partly or
   // whole, by query and by key.
-  constexpr void make_masks() {
+  constexpr virtual void make_masks() {
     const std::int64_t rows = plan.micro_batch;
     const std::int64_t tokens = setup.sequence_length;
     const std::int64_t blocks = ceil_div(tokens, 128);

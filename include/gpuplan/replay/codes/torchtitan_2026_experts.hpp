@@ -97,12 +97,10 @@ class torchtitan_mixture : public torchtitan_decoder {
   constexpr void build_feed_forward(layer_modules& made, std::int64_t at, bool trains) override {
     if (!model.has_experts(at)) return torchtitan_decoder::build_feed_forward(made, at, trains);
     const std::int64_t width = model.hidden_size;
-    const std::int64_t count = model.moe.num_experts;
     const std::int64_t shared = model.moe.shared_expert_intermediate_size;
     expert_modules all;
     build_experts(all, trains);
-    all.router.weight = parameter({count, width}, trains);
-    name(all.router, "router");
+    build_router(all.router, trains);
     if (shared != 0) {
       all.shared_gate = linear_module(operator_kind::shared_gate, shared, width, false, trains);
       all.shared_down = linear_module(operator_kind::shared_down, width, shared, false, trains);
@@ -115,12 +113,16 @@ class torchtitan_mixture : public torchtitan_decoder {
     made.mixture = mixtures_.size();
     mixtures_.push(all);
   }
+  constexpr virtual void build_router(nn_module& made, bool trains) {
+    made.weight = parameter({model.moe.num_experts, model.hidden_size}, trains);
+    name(made, "router");
+  }
   /// More ranks than experts have parts of each.
   [[nodiscard]] constexpr int parted_along() const {
     const bool is_shared = t.gathers() && !t.gathering().are_flat;
     return is_shared && plan.data_parallel > model.moe.num_experts ? 1 : 0;
   }
-  constexpr void build_experts(expert_modules& made, bool trains) {
+  constexpr virtual void build_experts(expert_modules& made, bool trains) {
     const auto parted = t.parting_along(parted_along());
     const std::int64_t width = model.hidden_size;
     const std::int64_t inner = model.moe.moe_intermediate_size;
@@ -223,9 +225,11 @@ class torchtitan_mixture : public torchtitan_decoder {
   constexpr value scores_of(const expert_modules& by, const tensor& x) {
     value logits;
     {
+      value bias;
+      if (by.router.bias != none) bias = cast(t, t.parameter(by.router.bias), element::fp32);
       const value matrix = cast(t, t.parameter(by.router.weight), element::fp32);
       const value wide = cast(t, x, element::fp32);
-      logits = linear_by(t, wide, matrix);
+      logits = multiplied(t, wide, matrix, bias, none);
     }
     return is_of_sigmoid() ? keeping_result(t, logits) : softmax(t, logits, element::fp32);
   }
@@ -284,11 +288,7 @@ class torchtitan_mixture : public torchtitan_decoder {
       numbers = compute(t, sorted.order, all, element::int64);
     }
     value routed = rows_at(t, rows, numbers);
-    value out;
-    {
-      const value ends = ends_of_groups(counts);
-      out = inner_experts(by, routed, ends);
-    }
+    value out = inner_experts(by, routed, counts);
     value sums = full(t, rows->size, rows->format);
     value weighted;
     {
@@ -315,9 +315,10 @@ class torchtitan_mixture : public torchtitan_decoder {
     return ends;
   }
   // GroupedExperts: in bf16, whatever the rest is in.
-  constexpr value inner_experts(const expert_modules& by,
-                                const tensor& routed,
-                                const tensor& ends) {
+  constexpr virtual value inner_experts(const expert_modules& by,
+                                        const tensor& routed,
+                                        const tensor& counts) {
+    const value ends = ends_of_groups(counts);
     const auto times = [&](const tensor& rows, const nn_module& of) {
       const value in = cast(t, rows, element::bf16);
       const value matrix = cast(t, t.parameter(of.weight), element::bf16);
@@ -418,16 +419,5 @@ class torchtitan_latent final : public torchtitan_mixture {
     second = part(t, parts, of, last, of.size[last] - length, 1);
   }
 };
-
-/// Whichever of torchtitan's decoders the model is.
-inline constexpr code_maker torchtitan_2026_code{
-    [](tape& t, const training_setup& setup, const batch_plan& plan, code_user& user) {
-      if (setup.model.is_latent())
-        code_of<torchtitan_latent>.run(t, setup, plan, user);
-      else if (setup.model.moe.num_experts != 0)
-        code_of<torchtitan_mixture>.run(t, setup, plan, user);
-      else
-        code_of<torchtitan_decoder>.run(t, setup, plan, user);
-    }};
 
 }  // namespace gpuplan::eager
