@@ -221,9 +221,9 @@ inline constexpr framework torchtitan_async = [] {
   return changed;
 }();
 
-/// torchtitan 0.3.0 (2026) on PyTorch 2.15, Llama 3, Qwen3, gpt-oss and DeepSeek-V3 (with V2's router
-/// where no bias or norm of a token's weights is said), on ranks that each have all experts: not
-/// compiled but for FlexAttention, without CUDA graphs, among replicas and fully_shard's ranks
+/// torchtitan 0.3.0 (2026) on PyTorch 2.15, Llama 3, Qwen3, gpt-oss and DeepSeek-V3 (with V2's
+/// router where no bias or norm of a token's weights is said), on ranks that each have all experts:
+/// not compiled but for FlexAttention, without CUDA graphs, among replicas and fully_shard's ranks
 /// alone. gpt-oss has FlashAttention-2 over documents (attn_backend "varlen"), one a sample; on
 /// Hopper and later torchtitan takes FlashAttention-3 and 4, which were not measured. Experts are
 /// products of groups, and a bias of the router's choice, which no gradient trains, is there
