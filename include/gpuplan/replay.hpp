@@ -72,9 +72,9 @@ class moment_peaks final : public memory_events {
     if (other.reserved > most.reserved) most.reserved = other.reserved;
   }
   void note() {
-    memory_counts& part = now_ == moment::backward                            ? step_.backward
-                          : now_ == moment::clip || now_ == moment::optimizer ? step_.optimizer
-                                                                              : step_.forward;
+    memory_counts& part = now_ == moment::backward ? step_.backward
+                          : is_update(now_)        ? step_.optimizer
+                                                   : step_.forward;
     take_larger(part, allocator_.peak());
     allocator_.reset_peak();
   }

@@ -5,6 +5,7 @@
 #include <gpuplan/catalog/models.hpp>
 #include <gpuplan/memory/profile.hpp>
 #include <gpuplan/parameters.hpp>
+#include <gpuplan/replay.hpp>
 #include <gpuplan/solver.hpp>
 #include <gpuplan/time/roofline.hpp>
 
@@ -257,6 +258,27 @@ TEST_CASE("few layers stand for many of every code's models") {
 
 // The first and the last, where weights are gathered or gradients sent one between, each kind of
 // layer once more where they differ, and as many as the others leave of a period.
+// Where the table's is made wide first, those of all layers are not; where its turn is last, they
+// are.
+TEST_CASE("few layers stand for many where gradients are widened for weights in fp32") {
+  for (const std::int64_t ranks : {1, 4})
+    for (const optimizer_kind kind : {optimizer_kind::sgd, optimizer_kind::adamw})
+      for (const bool clips : {false, true})
+        for (const std::int64_t layers : {5, 8}) {
+          training_setup setup{.model = catalog::llama_3_8b,
+                               .sequence_length = 256,
+                               .precision = bf16_master,
+                               .framework = catalog::torch_llama};
+          setup.model.num_hidden_layers = layers;
+          setup.optimizer = {.kind = kind, .loop = optimizer_loop::fused, .clips_gradients = clips};
+          setup.parallelism.tensor_parallel = ranks;
+          setup.parallelism.sequence_parallel = ranks > 1;
+          const batch_plan plan{.micro_batch = 1, .data_parallel = 1};
+          REQUIRE(validate(setup, plan));
+          CHECK(peaks_of(setup, plan).peak().total == replay(setup, plan)->peak.requested);
+        }
+}
+
 TEST_CASE("as many layers are replayed as differ") {
   const auto replayed_of = [](const training_setup& setup, std::int64_t ranks) {
     return detail::repeated_layers(setup, {1, ranks, 1});

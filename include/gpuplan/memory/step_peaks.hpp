@@ -106,6 +106,8 @@ enum class step_place {
   layers_front,
   first_layer,
   embedding,
+  widen_front,  // gradients in front of layers'
+  widen,
   clip,
   optimizer
 };
@@ -131,6 +133,8 @@ inline constexpr int step_places = static_cast<int>(step_place::optimizer) + 1;
       return step_moment::first_layer;
     case step_place::embedding:
       return step_moment::embedding;
+    case step_place::widen_front:
+    case step_place::widen:
     case step_place::clip:
     case step_place::optimizer:
       break;
@@ -249,12 +253,15 @@ class summed_memory final : public memory_events {
     switch (now) {
       case moment::construct:
       case moment::forward:
-        saw_layer_ = saw_first_layer_ = false;
+        saw_layer_ = saw_first_layer_ = widens_layers_ = false;
         return place_of_forward(now, layer);
       case moment::loss:
         return step_place::loss;
       case moment::backward:
         return place_of_backward(layer);
+      case moment::widen:
+        widens_layers_ = widens_layers_ || layer != none;
+        return widens_layers_ ? step_place::widen : step_place::widen_front;
       case moment::clip:
         return step_place::clip;
       case moment::optimizer:
@@ -301,6 +308,7 @@ class summed_memory final : public memory_events {
   step_place place_ = step_place::forward_front;
   bool saw_layer_ = false;        // in this backward,
   bool saw_first_layer_ = false;  // and the first
+  bool widens_layers_ = false;    // gradients, and has begun those of layers
   const std::int64_t* parts_ = nullptr;
   place_peaks peaks_{};
   place_peaks before_stretch_{};

@@ -283,9 +283,10 @@ class optimizer_states {
   constexpr void widen_gradients() const {
     for (int of = 0; of < count_; ++of)
       for (int at = 0; at < parts_[of].parameters.size(); ++at) {
-        tensor& gradient = t_.parameters[parts_[of].parameters[at]].gradient;
-        if (gradient.defined() && has_master(parts_[of].parameters[at]))
-          t_.convert(gradient, element::fp32);
+        parameter_record& record = t_.parameters[parts_[of].parameters[at]];
+        if (!record.gradient.defined() || !has_master(parts_[of].parameters[at])) continue;
+        t_.begin(moment::widen, t_.layer_of(record.unit));
+        t_.convert(record.gradient, element::fp32);
       }
   }
 

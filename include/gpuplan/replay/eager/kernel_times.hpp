@@ -45,7 +45,7 @@ class kernel_times final : public memory_events {
   constexpr void release(int) override {}
   [[nodiscard]] constexpr bool counts_work() const override { return true; }
   constexpr void begin(moment now, int layer) override {
-    updates_ = now == moment::clip || now == moment::optimizer;
+    updates_ = is_update(now);
     layer_ = layer;
   }
   constexpr void begin_micro_batch() override {

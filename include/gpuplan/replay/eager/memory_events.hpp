@@ -11,7 +11,19 @@
 namespace gpuplan::eager {
 
 /// What a step is doing.
-enum class moment : unsigned char { construct, forward, loss, backward, clip, optimizer };
+enum class moment : unsigned char {
+  construct,
+  forward,
+  loss,
+  backward,
+  widen,  // gradients, for weights that the optimizer has in fp32
+  clip,
+  optimizer
+};
+/// Whether gradients are there, and weights are updated by them.
+[[nodiscard]] constexpr bool is_update(moment now) {
+  return now == moment::widen || now == moment::clip || now == moment::optimizer;
+}
 
 /// What an allocation is for.
 enum class purpose : unsigned char {
@@ -28,7 +40,7 @@ inline constexpr int purposes = static_cast<int>(purpose::workspace) + 1;
 /// The most that a stretch of a step had in use beyond what was in use before, at each place in the
 /// step that it came by, and the last such place.
 struct stretch_peaks {
-  static constexpr int most_places = 13;
+  static constexpr int most_places = 15;
 
   bool came_by[most_places]{};
   std::int64_t beyond[most_places][purposes]{};
