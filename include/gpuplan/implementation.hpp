@@ -12,6 +12,7 @@ namespace gpuplan {
 
 struct transformer;
 struct implementation;
+struct engine_class;
 struct training_setup;
 struct batch_plan;
 
@@ -38,6 +39,9 @@ struct layer_class {
   /// Their code: `eager::code_of<my_code>`, or `eager::library_code`, where the name is of the
   /// library's.
   const eager::code_maker* code = nullptr;
+
+  /// The engine that alone runs them; none: any.
+  const engine_class* engine = nullptr;
 
   // Kinds of parallelism
   bool divides_tensors = false;   // among tensor-parallel ranks
@@ -75,6 +79,7 @@ struct layer_class {
   bool has_flash_alone = false;    // no other kernel
   bool reads_padding = true;       // a mask of which tokens are there
   bool has_dropout = true;
+  bool scales_loss = true;            // in fp16
   bool biases_scores = false;         // by distance: a number for each pair of tokens and head
   bool has_liger_kernels = false;     // Liger's in place of its functions
   bool cuts_cross_entropy = false;    // Apple's kernels in place of its loss

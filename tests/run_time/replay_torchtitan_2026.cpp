@@ -393,6 +393,18 @@ TEST_CASE("what torchtitan 0.3 has and the replay has not is refused by name") {
     of.model = catalog::qwen3_30b_a3b;
     of.parallelism.expert_parallel = 2;
   }));
+  // what its trainer has no setting of
+  for (const engine_class* by : engine_classes::all) {
+    training_setup of = setup;
+    of.framework.engine.is = by;
+    of.parallelism.zero_stage = by->least_zero_stage;
+    const auto valid = validate(of);
+    CAPTURE(by->name->text);
+    CAPTURE(valid ? std::string() : std::string(failure_text(valid.why()).c_str()));
+    CHECK(static_cast<bool>(valid) == (by == &engine_classes::fsdp2));
+  }
+  CHECK(refused(fact::precision_compute,
+                [](training_setup& of) { of.precision.compute = number_format::fp16; }));
   for (const transformer& taken : {catalog::qwen3_30b_a3b,
                                    catalog::deepseek_v2_lite,
                                    deepseek,

@@ -50,6 +50,7 @@ constexpr failure flaw_of_sharding(const training_setup& setup) {
   const bool gathers = by.gathers_weights;
   const int stage = layout.zero_stage;
   const auto runs_it = [&](const engine_class& taken) {
+    if (code.engine != nullptr && code.engine != &taken) return false;
     return code.is_pipelined ? taken.runs_pipelines : taken.runs_others;
   };
   if (!runs_it(by)) return with_engines(without_code({sharding, layers}), runs_it);
@@ -310,7 +311,9 @@ constexpr failure flaw_of_layout(const training_setup& setup) {
   const bool has_engine = setup.framework.implementation.transformer_engine;
   const named_fact engine{fact::transformer_engine, has_engine};
   if (!has_engine && layout.expert_parallel > 1)
-    return without_code({{fact::expert_parallel, layout.expert_parallel}, engine, one});
+    return without_code({{fact::expert_parallel, layout.expert_parallel},
+                         code.has_every_part ? engine : layers,
+                         one});
   if (!has_engine && !code.divides_context && layout.context_parallel > 1)
     return without_code({{fact::context_parallel, layout.context_parallel}, layers, engine, one});
   const model_rank& place = setup.place;

@@ -70,6 +70,8 @@ constexpr failure flaw_of_precision(const training_setup& setup) {
       !is_half(recipe.compute))
     return without_code({compute, fp32, {fact::takes, number_format::tf32}, bf16, fp16});
   const layer_class& layers = setup.framework.layers();
+  if (recipe.compute == number_format::fp16 && !layers.scales_loss)
+    return without_code({compute, {fact::layers, layers.name}, fp32, bf16});
   if (layers.sinks_in_bf16_alone && setup.model.attention_sinks &&
       recipe.compute != number_format::bf16)
     return without_code(
