@@ -94,6 +94,8 @@ TEST_CASE("torchtitan's loss is in as many chunks as flags and plans say") {
   const auto written = [&] {
     const written_config made = write_torchtitan(config);
     REQUIRE(made);
+    CHECK(made.files[0].text.find("    c.training.disable_cuda_graphs = True\n") !=
+          std::string::npos);
     return made.files[0].text;
   };
   CHECK(written().find("loss") == std::string::npos);
@@ -263,6 +265,8 @@ TEST_CASE("what torchtitan's settings contradict themselves in is said") {
   CHECK(only_remark({"--parallelism.pipeline_parallel_schedule=LoopedBFS"}) ==
         remark::kind::doubtful);
   CHECK(only_remark({"--compile.enable"}) == remark::kind::doubtful);
+  CHECK(only_remark({"--training.disable_cuda_graphs=false"}) == remark::kind::doubtful);
+  CHECK(read_torchtitan_words({"--training.disable_cuda_graphs"}).remarks.empty());
   // 2^25 samples for each of 2^40 replicas are 2^65.
   CHECK(only_remark({"--training.local_batch_size=33554432",
                      "--parallelism.data_parallel_shard_degree=1048576",

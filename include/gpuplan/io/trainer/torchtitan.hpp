@@ -193,9 +193,9 @@ struct torchtitan_plan {
     parallelism["pipeline_parallel_last_stage_less_layers"] = split.head_layers;
   }
   if (config.weights_on_host) training["enable_cpu_offload"] = *config.weights_on_host;
-  // On by default since 0.3, which takes them with neither of these.
-  if (is_pipelined || (config.expert_parallel && *config.expert_parallel > 1))
-    training["disable_cuda_graphs"] = true;
+  // On by default since 0.3: they keep gradients between steps and have a pool, which no estimate
+  // counts, and there are none of pipelines and most experts among ranks.
+  training["disable_cuda_graphs"] = true;
   if (config.micro_batch && is_pipelined) {
     parallelism["pipeline_parallel_microbatch_size"] = *config.micro_batch;
     training["local_batch_size"] =

@@ -346,6 +346,10 @@ class torchtitan_reader {
                                    "fault_tolerance.enable"})
       if (const auto is = from_.flag(path); is && *is)
         say(remark::kind::doubtful, path, "is true, which the estimate leaves out");
+    if (const auto without = from_.flag("training.disable_cuda_graphs"); without && !*without)
+      say(remark::kind::doubtful,
+          "training.disable_cuda_graphs",
+          "is false; the estimate leaves out what CUDA graphs keep");
     if (const std::string sums = from_.text("training.mixed_precision_reduce");
         !sums.empty() && sums != "float32")
       say(remark::kind::doubtful,
@@ -398,7 +402,7 @@ class torchtitan_reader {
                           "print_config save_config_file enable_structured_logging");
     from_.pass_over_words("training.",
                           "dataset dataset_path seed deterministic_warn_only gc_freq gc_debug "
-                          "disable_cuda_graphs tokenizer_path");
+                          "tokenizer_path");
     from_.pass_over_words("parallelism.",
                           "spmd_backend context_parallel_load_balancer "
                           "context_parallel_ptrr_mask_key context_parallel_rotate_method");
