@@ -372,6 +372,8 @@ TEST_CASE("broken preconditions are errors") {
   CHECK(broken_precondition([] { (void)caching_allocator(-1); }) == errc::negative);
   CHECK(broken_precondition([&] { allocator.release(out_of_memory); }) == errc::out_of_bounds);
   CHECK(broken_precondition([&] { allocator.release(1'000'000); }) == errc::out_of_bounds);
+  for (int unused = 1; unused < 4; ++unused)
+    CHECK(broken_precondition([=] { caching_allocator().release(unused); }) == errc::out_of_bounds);
   CHECK(broken_precondition([&] { (void)allocator.place(-2); }) == errc::out_of_bounds);
   CHECK(allocator.current() == memory_counts{3 * MiB + 1, 3 * MiB + 512, 22 * MiB});
   allocator.release(block);

@@ -135,6 +135,7 @@ constexpr bool trade_off_is_the_hyperbola() {
 constexpr bool warm_up_is_even() {
   const warm_up up = *warm_up_over_epochs(0.1, 3.2, goyal_warm_up_epochs, 157);
   if (up.steps != 785) return false;
+  if (warm_up_over_epochs(0.1, 3.2, 0, 157)->steps != 0) return false;
   double rate = 0.1;
   for (std::int64_t step = 0; step < 800; ++step) {
     if (detail::abs(up.learning_rate(step)->low() - rate) > 1e-9) return false;
@@ -199,6 +200,8 @@ TEST_CASE("Adam's rule ends where a beta would reach zero") {
                fact::beta2);
   STATIC_CHECK(scaled_learning_rate({2e-5, 32}, 512, adam_sde_rule{}).why().code ==
                errc::batch_too_far_for_adam);
+  STATIC_CHECK(adam_sde_rule{.beta1 = 1.5}.settings({1, 1}, 2).why().at_fault() == fact::beta1);
+  STATIC_CHECK(adam_sde_rule{.beta1 = 1.5}.settings({1, 1}, 2).why().code == errc::out_of_bounds);
 }
 
 TEST_CASE("the ceiling of the gradient noise scale") {
@@ -402,6 +405,12 @@ TEST_CASE("the schedule of a run is transformers'") {
   STATIC_CHECK(*wsd(rate_decay::cosine).learning_rate(5000) == 0.1);
   STATIC_CHECK(*schedules_of_transformers[1].schedule.learning_rate(1500) == 0);
   STATIC_CHECK(*learning_rate_schedule{.peak = 3e-4}.learning_rate(0) == 3e-4);
+  STATIC_CHECK(
+      *learning_rate_schedule{.peak = 3e-4, .first = 3e-4, .least = 3e-4}.learning_rate(0) == 3e-4);
+  // without steps it has fallen at once
+  STATIC_CHECK(
+      *learning_rate_schedule{.peak = 1, .least = 0.1, .decay = rate_decay::linear}.learning_rate(
+          0) == 0.1);
   STATIC_CHECK(learning_rate_schedule{}.learning_rate(0).why().code == errc::not_positive);
   STATIC_CHECK(learning_rate_schedule{.peak = 1, .least = 2}.learning_rate(0).why().code ==
                errc::out_of_bounds);

@@ -155,7 +155,7 @@ TEST_CASE("layouts that a code has not") {
                   "context_parallel 2 is not taken beside layers ",
                   [](training_setup& of) { of.parallelism.context_parallel = 2; }) &&
           refuses(setup,
-                  "expert_parallel 2 is not taken beside transformer_engine false; 1 is",
+                  "expert_parallel 2 is not taken beside layers ",
                   [](training_setup& of) { of.parallelism.expert_parallel = 2; }) &&
           refuses(setup,
                   "shares_kept_inputs true is not taken beside layers ",
