@@ -491,6 +491,13 @@ TEST_CASE("what products reach falls with the cube root of the power for each FL
   // So slow a peak that power does not bound it.
   STATIC_CHECK(clock_share(catalog::hopper, catalog::h20) == 1.25);
   STATIC_CHECK(clock_share({}, catalog::h20) == 1);
+  // What bounds products bounds attention.
+  CONSTEXPR auto attention_under = [](power limit) {
+    gpu_spec gpu = catalog::h100_sxm5_80gb;
+    gpu.tdp = limit;
+    return kernel_rates_of(replicated.setup, gpu, catalog::hopper).attention_backward;
+  };
+  STATIC_CHECK(near(attention_under(87.5_W), 0.5 * attention_under(700_W)));
   // Ada's cards for workstations are clocked so that none is bound more than the largest.
   CONSTEXPR device_efficiency of_rtx_6000_ada{
       .board_power = 300_W, .board_peak = 364.2_TFLOPS, .board_clock_MHz = 2505};
@@ -733,6 +740,10 @@ TEST_CASE("samples are read while the step is computed, or before it") {
   STATIC_CHECK(near(before.data.value(), 0.064));
   STATIC_CHECK(near(before.total().value(), computed.value() + 0.064));
   CONSTEXPR step_breakdown slow = loading(1_MBps, true).breakdown(of_512);
+  // 32 samples to a half of a node, which reads as fast as a whole one
+  STATIC_CHECK(
+      near(loading(1_GBps, false).breakdown({.micro_batch = 8, .data_parallel = 4}).data.value(),
+           0.032));
   STATIC_CHECK(near(slow.total().value(), 64));
   STATIC_CHECK(near(slow.data.value(), 64 - computed.value(), 1e-9));
   STATIC_CHECK(validate(loading(bandwidth{}, true)).why().code == errc::not_positive);
