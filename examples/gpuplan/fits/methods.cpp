@@ -25,7 +25,7 @@ using namespace gpuplan;
 training_setup in(training_setup setup, const precision_recipe& precision) {
   setup.precision = precision;
   setup.parallelism = {};
-  if (!has_ways_of_megatron(setup)) setup.framework.engine.is = &engine_classes::ddp;
+  if (!has_ways_of_megatron(setup)) setups::put_on_one_gpu(setup);
   return setup;
 }
 
@@ -68,7 +68,8 @@ void add_ways_of_torch(const training_setup& model,
     all.push_back(with_adapters(model, adapters, false));
   if (gpus == 1) return;
   const batch_plan several{.data_parallel = gpus};
-  all.push_back({"bf16 mixed, DDP", "", shared(model, 0), several});
+  if (model.framework.layers().engine == nullptr)
+    all.push_back({"bf16 mixed, DDP", "", shared(model, 0), several});
   all.push_back({"bf16 mixed, ZeRO-2", "", shared(model, 2), several});
   all.push_back({"bf16 mixed, ZeRO-3", "", shared(model, 3), several});
 }

@@ -113,6 +113,9 @@ std::string parallelism_of(const std::vector<training_setup>& setups) {
         if (setup.model.moe.num_experts != 0) setup.parallelism.expert_parallel = by;
       }
       setup.parallelism.*one.field = by;
+      // PyTorch's stages keep their weights between micro-batches
+      const bool is_stages = one.field == &parallelism::pipeline_parallel;
+      if (is_stages && setup.framework.engine.is->gathers_weights) setup.parallelism.zero_stage = 2;
       if (one.field != &parallelism::pipeline_parallel) return true;
       // In one of the ways that the planner splits layers which stages do not divide.
       const parallelism as_set = setup.parallelism;

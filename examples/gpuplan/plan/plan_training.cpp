@@ -400,6 +400,9 @@ guides::program command() {
       .make =
           [=](const guides::output& as) {
             asked->files.never_clips = asked->asked.setup.never_clips;
+            // they are of the files' batch
+            if (!asked->asked.batch)
+              write_program::take_rates(asked->asked.setup.files.config, asked->files);
             return asked->counts_gpus ? how_many_gpus(asked->asked, as) : answer_to(*asked, as);
           }};
 }

@@ -27,8 +27,7 @@ known<bytes> checkpoint_of(const stated_step& stated) {
   const trainable& trains = stated.named.setup.trains;
   if (trains.what == training::frozen) return {};
   training_setup whole = stated.named.setup;
-  whole.parallelism = {};
-  whole.framework.engine.is = &engine_classes::ddp;
+  setups::put_on_one_gpu(whole);
   const transformer_memory memory{whole, 0};
   if (!validate(memory) || !validate(memory, batch_plan{})) return {};
   const memory_breakdown parts = memory.breakdown({});

@@ -230,7 +230,7 @@ void choose_framework(const arguments& given, const named_model& model, training
 }
 
 // Shares that nobody has.
-void check_shares(const training_setup& setup, const batch_plan& plan) {
+void check_shares(const arguments& given, const training_setup& setup) {
   const parallelism& layout = setup.parallelism;
   const int stage = layout.zero_stage;
   if (layout.sequence_parallel && layout.tensor_parallel == 1)
@@ -238,7 +238,11 @@ void check_shares(const training_setup& setup, const batch_plan& plan) {
         "--sequence-parallel: one GPU has all of a sequence; --tensor-parallel gives more");
   if (!layout.split.is_even() && layout.pipeline_parallel == 1)
     throw bad_request("--pipeline-split: one stage has all layers; --pipeline-parallel gives more");
-  if (stage > 0 && plan.data_parallel == 1)
+  // of tokens' parts too, which fully_shard's ranks share
+  const bool divides_tokens = setup.framework.engine.is == &engine_classes::fsdp2;
+  const std::int64_t sharing =
+      given.plan.data_parallel * (divides_tokens ? layout.context_parallel : 1);
+  if (given.has_zero_stage && stage > 0 && sharing == 1)
     throw bad_request("--zero " + std::to_string(stage) +
                       ": one GPU shares with nobody; --data-parallel gives more");
 }
@@ -641,8 +645,11 @@ void add_setup_options(CLI::App& app, arguments& to) {
       app, "--context-parallel", layout.context_parallel, "GPUs that share each sequence", group);
   add_degree(
       app, "--expert-parallel", layout.expert_parallel, "GPUs that share the experts", group);
-  app.add_option("--zero", layout.zero_stage, "ZeRO stage: 0, 1, 2, 3 (default: 0)")
+  app.add_option("--zero",
+                 layout.zero_stage,
+                 "ZeRO stage: 0, 1, 2, 3 (default: 0; of code that one engine alone runs, its own)")
       ->transform(guides::whole_number(0, 3))
+      ->each([&to](const std::string&) { to.has_zero_stage = true; })
       ->group(group)
       ->type_name("");
   app.add_option("--sharding",
@@ -786,7 +793,7 @@ named_setup setup_of(const arguments& given) {
   if (!given.from.empty() && io::framework_of_tool(given.files.tool) == nullptr)
     io::share_as_accelerate(given.files.config, made.setup);
   adapt_parts(made);
-  if (given.from.empty()) check_shares(made.setup, given.plan);
+  if (given.from.empty()) check_shares(given, made.setup);
   check(validate(made.setup.trains, made.setup.model), made.setup);
   // As `gpuplan check` assumes of files whose code has each sample in a row of its own.
   if (!given.from.empty() && !validate(made.setup, given.plan)) made.setup.padding_free = false;
@@ -817,6 +824,12 @@ int usual_zero_stage(const engine_class& engine) {
   return engine.least_zero_stage == 0 ? 0 : engine.most_zero_stage;
 }
 
+void put_on_one_gpu(training_setup& to) {
+  const engine_class* const alone = to.framework.layers().engine;
+  to.framework.engine.is = alone != nullptr ? alone : &engine_classes::ddp;
+  to.parallelism = {.zero_stage = usual_zero_stage(*to.framework.engine.is)};
+}
+
 void choose_sharding(const arguments& given, training_setup& to) {
   if (to.framework.implementation.layers == &layer_classes::megatron_core) {
     if (!given.sharding.empty() && given.sharding != "megatron")
@@ -825,6 +838,11 @@ void choose_sharding(const arguments& given, training_setup& to) {
   }
   if (given.sharding == "megatron")
     throw bad_request("--sharding megatron: only of Megatron's code");
+  const engine_class* const alone = to.framework.layers().engine;
+  const engine_class* const asked = given.sharding.empty() ? alone : sharding_named(given.sharding);
+  if (asked != nullptr && !given.has_zero_stage && given.from.empty() &&
+      to.parallelism.zero_stage < asked->least_zero_stage)
+    to.parallelism.zero_stage = usual_zero_stage(*asked);
   const int stage = to.parallelism.zero_stage;
   to.framework.engine.is = stage >= 2 ? &engine_classes::fsdp2 : &engine_classes::ddp;
   for (const word<const engine_class*>& one : shardings) {
@@ -836,9 +854,14 @@ void choose_sharding(const arguments& given, training_setup& to) {
                              io::framework_of_tool(given.files.tool) == nullptr;
     if (given.sharding == one.name || is_of_files) to.framework.engine.is = one.is;
   }
+  if (alone != nullptr && given.sharding.empty()) to.framework.engine.is = alone;
   io::set_zero(given.files.config, to);
   if (to.framework.engine.is == &engine_classes::ddp && stage >= 2)
     throw bad_request("--sharding ddp: it has no ZeRO stage " + std::to_string(stage));
+  if (to.framework.engine.is->gathers_weights && stage < 2 && given.sharding.empty())
+    throw bad_request("--zero " + std::to_string(stage) + ": " +
+                      to.framework.engine.is->name->text +
+                      ", which alone runs this code, has the ZeRO stages 2 and 3");
   if (to.framework.engine.is->gathers_weights && stage < 2)
     throw bad_request(std::string("--sharding ") + to.framework.engine.is->name->text +
                       ": it has the ZeRO stages 2 and 3, which --zero gives");

@@ -41,9 +41,10 @@ struct arguments {
   bool liger = false;
   bool cut_cross_entropy = false;
   gpuplan::known<gpuplan::reference_model>
-      reference{};            // as what trains has it where no option says it
-  bool never_clips = false;   // gradients: options or files say so
-  bool has_replicas = false;  // whether `plan.data_parallel` is said
+      reference{};              // as what trains has it where no option says it
+  bool never_clips = false;     // gradients: options or files say so
+  bool has_replicas = false;    // whether `plan.data_parallel` is said
+  bool has_zero_stage = false;  // likewise `setup.parallelism.zero_stage`, by an option
   std::vector<std::string> lora_targets{};
   std::optional<double> lora_dropout{};   // none: as `files` have it, else 0
   std::vector<std::string> trained_by{};  // the options that say what trains: one at most
@@ -115,6 +116,8 @@ CLI::Option* add_schedule_option(CLI::App& app,
 
 /// 3 of an engine that shares weights whatever is asked, else 0.
 [[nodiscard]] int usual_zero_stage(const gpuplan::engine_class& engine);
+/// All of it on one GPU, by the engine that alone runs its code, else by none that shares.
+void put_on_one_gpu(gpuplan::training_setup& to);
 /// Sets the engine of `--sharding`, or, where it is not given, that of files or else the one that
 /// the ZeRO stage needs.
 void choose_sharding(const arguments& given, gpuplan::training_setup& to);

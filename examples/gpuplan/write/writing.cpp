@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <stdexcept>
@@ -174,6 +175,25 @@ std::string readme(const std::vector<written_format>& all, bool has_folders) {
 }
 
 }  // namespace
+
+void take_rates(const io::training_config& said, request& to) {
+  if (to.learning_rate == 0 && said.learning_rate && *said.learning_rate > 0)
+    to.learning_rate = *said.learning_rate;
+  if (to.warm_up_steps < 0 && said.warm_up_steps && *said.warm_up_steps >= 0 &&
+      *said.warm_up_steps < 1e12 && std::trunc(*said.warm_up_steps) == *said.warm_up_steps)
+    to.warm_up_steps = static_cast<std::int64_t>(*said.warm_up_steps);
+  const bool ends = said.decay_steps && *said.decay_steps > 0;
+  if (!to.schedule.empty() || !said.schedule || (*said.schedule == io::rate_schedule::wsd && !ends))
+    return;
+  for (const named_schedule& one : schedules)
+    if (*said.schedule == one.is) to.schedule = one.name;
+  if (*said.schedule == io::rate_schedule::wsd && to.decay_steps == 0)
+    to.decay_steps = *said.decay_steps;
+  if (to.least_learning_rate < 0 && said.least_learning_rate && *said.least_learning_rate >= 0 &&
+      *said.least_learning_rate <= to.learning_rate &&
+      *said.schedule != io::rate_schedule::constant)
+    to.least_learning_rate = *said.least_learning_rate;
+}
 
 void add_options(CLI::App& app, request& to) {
   const char* const group = "Files of the best plan";

@@ -5,6 +5,7 @@
 #include <gpuplan/batch.hpp>
 #include <gpuplan/cluster.hpp>
 #include <gpuplan/io/table.hpp>
+#include <gpuplan/io/trainer/training_config.hpp>
 #include <gpuplan/training_setup.hpp>
 
 #include <cstdint>
@@ -34,6 +35,8 @@ struct request {
 
 /// --write, --into, and what files state that a plan does not determine.
 void add_options(CLI::App& app, request& to);
+/// What trainers' files say of the learning rate, where no option says it.
+void take_rates(const gpuplan::io::training_config& said, request& to);
 
 /// Why one of the formats does not take the plan, and which do; empty: all take it.
 [[nodiscard]] std::string refusal_of(const request& asked,

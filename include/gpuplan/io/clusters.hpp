@@ -42,6 +42,7 @@ struct stated_cluster {
 /// What nodes are linked by, in words.
 inline constexpr std::pair<const char*, network_kind> network_names[] = {
     {"infiniband", network_kind::infiniband},
+    {"roce", network_kind::infiniband},
     {"efa", network_kind::efa},
     {"omni-path", network_kind::omni_path}};
 

@@ -75,10 +75,10 @@ struct planned_run_words {
 
   for (const training_precision precision : {training_precision::bf16,
                                              training_precision::fp16,
+                                             training_precision::pure_bf16,
                                              training_precision::fp32,
                                              training_precision::tf32,
-                                             training_precision::fp8,
-                                             training_precision::pure_bf16}) {
+                                             training_precision::fp8}) {
     precision_recipe recipe = *recipe_of(precision, *setup.framework.engine.is);
     if (recipe.fp8_linears) recipe.scaling = setup.precision.scaling;
     if (!made.precision && with_weights(recipe, setup.precision.weights) == setup.precision)

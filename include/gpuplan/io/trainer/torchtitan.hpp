@@ -298,6 +298,11 @@ struct torchtitan_plan {
             (config.weight_decay ? ", weight_decay=" + decimal(*config.weight_decay, cell::shortest)
                                  : std::string()) +
             ")\n";
+  // fused where nothing is said
+  if (config.optimizer && config.optimizer->loop != optimizer_loop::fused)
+    text +=
+        std::string("    c.optimizer.implementation = ") +
+        (config.optimizer->loop == optimizer_loop::foreach ? "\"foreach\"\n" : "\"for-loop\"\n");
   made.files.push_back({"gpuplan_torchtitan.py", text + "    return c\n"});
   made.command = "torchrun --nnodes " + std::to_string(on.nodes) + " --nproc-per-node " +
                  std::to_string(on.gpus_per_node) +

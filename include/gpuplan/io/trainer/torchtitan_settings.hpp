@@ -249,10 +249,12 @@ class torchtitan_reader {
       config_.precision = training_precision::fp32;
     else if (products == "bfloat16" || products.empty())  // its default
       config_.precision = training_precision::bf16;
-    else
+    else {
+      config_.precision = training_precision::bf16;
       say(remark::kind::contradicts,
           "training.mixed_precision_param",
-          "is " + shown(value(products)) + "; bfloat16 or float32 is taken");
+          "is " + shown(value(products)) + "; bfloat16 or float32 is taken, and bfloat16 assumed");
+    }
     const value* const converters = from_.find("model.converters", true);
     const value::list* const all = converters != nullptr ? converters->items() : nullptr;
     if (all == nullptr) return;
