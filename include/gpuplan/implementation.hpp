@@ -350,9 +350,9 @@ enum class shared_kind {
 /// What Hugging Face's mixtures of experts do in different ways.
 struct expert_options {
   router_kind router = router_kind::softmax;
-  bool casts_logits = false;          // to fp32 before the softmax, by an operator of its own
-  bool casts_weights = false;         // back to the format of the logits
-  bool corrects_choice = false;       // by a buffer; the router has no bias beside it
+  bool casts_logits = false;     // to fp32 before the softmax, by an operator of its own
+  bool casts_weights = false;    // back to the format of the logits
+  bool corrects_choice = false;  // by a buffer; beside it the router has a bias with sinks alone
   bool builds_experts_first = false;  // then the router
   bool is_transposed = false;         // matrices are (experts, in, out)
   shared_kind shared = shared_kind::none;

@@ -184,7 +184,8 @@ void remember(bytes_as_dice& roll) {
           "a step does not fit into less than it was given");
   transformer trained = setup.trained_model();
   // DeepSeek's correction of what routers choose is a buffer in transformers.
-  if (setup.framework.implementation.experts.corrects_choice) trained.moe.router_bias = false;
+  if (setup.framework.implementation.experts.corrects_choice && !trained.attention_sinks)
+    trained.moe.router_bias = false;
   if (const auto counts = counts_of(setup, plan);
       counts && setup.parallelism.tensor_parallel == 1 &&
       setup.parallelism.pipeline_parallel == 1 && setup.parallelism.expert_parallel == 1)

@@ -466,6 +466,54 @@ TEST_CASE("plans to write are searched among those that their formats take") {
   CHECK(*read.config.micro_batch * *read.config.accumulation * 2 == 32);
 }
 
+TEST_CASE("a file's rates go on in what is written of its batch, and of no other") {
+  const temporary_file file(
+      "base_model: meta-llama/Llama-3.2-1B\nmicro_batch_size: 4\n"
+      "gradient_accumulation_steps: 4\nsequence_len: 1024\nbf16: true\nlearning_rate: 0.0002\n"
+      "warmup_steps: 77\nlr_scheduler: constant_with_warmup\nmax_steps: 1000\n");
+  const auto written = [&](const std::vector<std::string>& more) {
+    const written_folder folder;
+    std::vector<std::string> words{
+        "--from", file.name(), "--gpu", "h100-sxm", "--gpus", "2", "--write", "axolotl", "--into"};
+    words.push_back(folder.name);
+    words.insert(words.end(), more.begin(), more.end());
+    const outcome o = planned(words);
+    CAPTURE(o.err);
+    REQUIRE(o.status == 0);
+    return io::read_training_file("axolotl.yaml", read_text(folder.name + "/axolotl.yaml")).config;
+  };
+  const auto is = [](const known<double>& said, double number) { return said && *said == number; };
+  const io::training_config same = written({});
+  CHECK(is(same.learning_rate, 2e-4));
+  CHECK(is(same.warm_up_steps, 77));
+  CHECK_FALSE(is(written({"--batch", "64"}).learning_rate, 2e-4));
+  CHECK(is(written({"--learning-rate", "0.001"}).learning_rate, 1e-3));
+}
+
+TEST_CASE("pure bf16 is written for torchtitan as such") {
+  const written_folder folder;
+  const outcome o = planned({"llama-3.1-8b",
+                             "--framework",
+                             "torchtitan",
+                             "--precision",
+                             "bf16-pure",
+                             "--gpu",
+                             "h100-sxm",
+                             "--gpus",
+                             "8",
+                             "--batch",
+                             "64",
+                             "--write",
+                             "torchtitan",
+                             "--into",
+                             folder.name});
+  CAPTURE(o.err);
+  REQUIRE(o.status == 0);
+  const std::string text = read_text(folder.name + "/gpuplan_torchtitan.py");
+  CHECK(has(text, "c.training.dtype = \"bfloat16\""));
+  CHECK(has(text, "c.optimizer.implementation = \"foreach\""));
+}
+
 TEST_CASE("torchtitan's files of experts are estimated by the code that has these") {
   const auto of = [](const transformer& model, const io::training_config& config) {
     return io::configured(io::merged({{.tool = "torchtitan", .config = config}}),

@@ -74,7 +74,8 @@ TEST_CASE("what is wrong is said by its key, with what would be taken") {
             "price_per_gpu_hour, "
             "power_W, carbon_g_per_kWh, reclaimed_hours, date and source"},
            {"[a]\nnetwork = 'token ring'\n",
-            "a.network is \"token ring\"; one of \"infiniband\", \"roce\", \"efa\", \"omni-path\" is taken"},
+            "a.network is \"token ring\"; one of \"infiniband\", \"roce\", \"efa\", \"omni-path\" "
+            "is taken"},
            {"[a]\nnetwork = 7\n",
             "a.network is 7; one of \"infiniband\", \"roce\", \"efa\", \"omni-path\" is taken"},
            {"[a]\nnodes = 0\n", "a.nodes is 0; a whole number from 1 to 65536 is taken"},

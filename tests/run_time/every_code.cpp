@@ -100,7 +100,7 @@ std::int64_t parameters_of_class(const case_of_code& of) {
   const implementation& as = of.setup.framework.implementation;
   if (as.layers->name == layer_classes::megatron_core.name) return parameters(model).total();
   model.mtp_layers = 0;
-  if (as.experts.corrects_choice) model.moe.router_bias = false;
+  if (as.experts.corrects_choice && !model.attention_sinks) model.moe.router_bias = false;
   return parameters(model).total();
 }
 

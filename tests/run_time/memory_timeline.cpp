@@ -304,7 +304,9 @@ TEST_CASE("what cannot be done is said in a sentence") {
   fails({"llama-3.2-1b", "--pipeline-parallel", "2"}, "pipeline_parallel");
   fails({"gpt2", "--zero", "2"}, "one GPU shares with nobody");
   fails({"gpt2", "--zero", "2", "--data-parallel", "2", "--sharding", "ddp"}, "no ZeRO stage 2");
-  fails({"gpt2", "--sharding", "fsdp2", "--data-parallel", "2"}, "stages 2 and 3");
+  fails({"gpt2", "--sharding", "fsdp2", "--data-parallel", "2", "--zero", "1"}, "stages 2 and 3");
+  fails({"llama-3.2-1b", "--framework", "torchtitan-2026", "--zero", "1", "--data-parallel", "2"},
+        "--zero 1: fsdp2, which alone runs this code, has the ZeRO stages 2 and 3");
   fails({"gpt2", "--sharding", "megatron"}, "only of Megatron's code");
   fails({"gpt2", "--lora", "4", "--lora-targets", "z"}, "no layers are called z");
   fails({"gpt2", "--micro-batch", "0"}, "--micro-batch");

@@ -66,7 +66,8 @@ transformer built(const training_setup& setup) {
   if (setup.framework.implementation.layers->name == layer_classes::megatron_core.name)
     return model;
   model.mtp_layers = 0;
-  if (setup.framework.implementation.experts.corrects_choice) model.moe.router_bias = false;
+  if (setup.framework.implementation.experts.corrects_choice && !model.attention_sinks)
+    model.moe.router_bias = false;
   return model;
 }
 

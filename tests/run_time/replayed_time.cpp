@@ -354,9 +354,7 @@ class moved_by_layer final : public eager::memory_events {
   int allocate(std::int64_t, int) override { return 0; }
   void release(int) override {}
   [[nodiscard]] bool counts_work() const override { return true; }
-  void begin(eager::moment now, int layer) override {
-    in_layer_ = layer == 1 && !is_update(now);
-  }
+  void begin(eager::moment now, int layer) override { in_layer_ = layer == 1 && !is_update(now); }
   void execute(const eager::device_work& work, bool in_backward) override {
     if (!is_on || !in_layer_ || work.is_shared) return;
     pass& to = in_backward ? backward : forward;
