@@ -56,15 +56,11 @@ random_plan any_plan(random_numbers& random) {
     layout.pipeline_parallel = power(random, 1);
     layout.sequence_parallel = layout.tensor_parallel > 1 && random.below(2) == 0;
     const io::training_precision precisions[] = {io::training_precision::bf16,
-                                                 io::training_precision::pure_bf16,
+                                                 io::training_precision::bf16,
                                                  io::training_precision::fp16,
                                                  io::training_precision::fp32};
-    const io::training_precision precision = precisions[random.below(4)];
-    const auto recipe = io::recipe_of(precision, engine);
+    const auto recipe = io::recipe_of(precisions[random.below(4)], engine);
     if (!recipe) continue;
-    // Of the others the command that loads the model says it.
-    const bool is_torchtitan = setup.framework.implementation.layers == &layer_classes::torchtitan;
-    if (precision == io::training_precision::pure_bf16 && !is_torchtitan) continue;
     setup.precision = *recipe;
     setup.optimizer.clips_gradients = random.below(2) == 0;
     // Megatron-Core's own is fused.
