@@ -76,9 +76,7 @@ class added_work final : public memory_events {
   constexpr int allocate(std::int64_t, int) override { return 0; }
   constexpr void release(int) override {}
   [[nodiscard]] constexpr bool counts_work() const override { return counts_; }
-  constexpr void begin(moment now, int /*layer*/) override {
-    updates_ = is_update(now);
-  }
+  constexpr void begin(moment now, int /*layer*/) override { updates_ = is_update(now); }
   constexpr void execute(const device_work& work, bool in_backward) override {
     work_counts& into = in_backward ? sums.backward : updates_ ? sums.optimizer : sums.forward;
     into.launches += work.kernels;
