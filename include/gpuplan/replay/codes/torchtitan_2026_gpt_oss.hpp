@@ -20,13 +20,13 @@ constexpr void rows_attention_backward(const node_backward& b) {
   const tensor q = b.kept(0), k = b.kept(1);
   const std::int64_t heads = q.size[1];
   const std::int64_t width = q.size[2];
+  const std::int64_t documents = q.size[0] / b.by.argument[0];
   const double flops = 5 * matrix_product{b.by.argument[0], width, b.by.argument[0]}.flops() *
-                       static_cast<double>(heads * q.size[0] / b.by.argument[0]);
+                       static_cast<double>(heads * documents);
   t.products.backward += 0.8 * flops;
   t.products.recomputed += 0.2 * flops;
   for (int which = 0; which < 3; ++which)
     b.out[which] = t.make(b.kept(which).size, b.kept(which).format);
-  const std::int64_t documents = q.size[0] / b.by.argument[0];
   const std::int64_t rows = (q.size[0] + 128 * documents) * heads;
   const int row_sums = t.new_storage(4 * rows, {"sums of rows"});
   const int sums = t.new_storage(4 * rows * round_up(width, width > 128 ? 64 : 32),
