@@ -78,6 +78,11 @@ TEST_CASE("what a framework divides is listed, whatever the degree and beside wh
   CHECK(framework_row(rows, "megatron-te")["parallelism"] == "tensor, pipeline, context, expert");
   const json of_llama = json_answer(frameworks_listed, std::vector<std::string>{"llama-3-8b"});
   CHECK(framework_row(of_llama, "megatron-fsdp")["engines"] == "megatron_fsdp");
+  // stages beside which weights stay whole
+  CHECK(framework_row(of_llama, "torchtitan")["parallelism"] == "tensor, pipeline, context");
+  const json& new_torchtitan = framework_row(of_llama, "torchtitan-2026");
+  CHECK(new_torchtitan["engines"] == "fsdp2");
+  CHECK(!has(new_torchtitan["precisions"], "fp16"));
   const outcome plan = planned({"llama-3-8b",
                                 "--framework",
                                 "megatron-fsdp",

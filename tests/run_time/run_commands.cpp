@@ -844,6 +844,26 @@ TEST_CASE("where the model's own code has no pipeline, those that have are named
   CHECK(has(why, " can divide it so"));
 }
 
+TEST_CASE("ranks that have parts of sequences share weights by fully_shard") {
+  const words asked{"llama-3-8b",
+                    "--framework",
+                    "torchtitan",
+                    "--gpu",
+                    "h100-sxm",
+                    "--gpus",
+                    "8",
+                    "--zero",
+                    "3",
+                    "--sequence-length",
+                    "8192"};
+  words divided = asked;
+  divided.insert(divided.end(), {"--context-parallel", "8"});
+  CHECK(rows_of("time", divided).size() == 1);
+  words alone = asked;
+  alone[6] = "1";
+  CHECK(has(refusal_of("time", alone), "one GPU shares with nobody"));
+}
+
 TEST_CASE("a network is of the kind that an option or a file states") {
   const auto hours = [](std::vector<std::string> words) {
     for (const char* word : {"gpt2", "--batch", "64", "--tokens", "1e9"}) words.emplace_back(word);
@@ -856,6 +876,7 @@ TEST_CASE("a network is of the kind that an option or a file states") {
     return words;
   };
   CHECK(hours(by("infiniband")) == near(hours(nodes)));
+  CHECK(hours(by("roce")) == near(hours(nodes)));
   CHECK(hours(by("omni-path")) > 1.1 * hours(nodes));
   const temporary_file file(
       "[there]\ngpu = 'a100-sxm'\ngpus_per_node = 8\nnodes = 2\nnetwork_GBps = 10\n"

@@ -265,6 +265,9 @@ TEST_CASE("what torchtitan's settings contradict themselves in is said") {
   CHECK(only_remark({"--parallelism.pipeline_parallel_schedule=LoopedBFS"}) ==
         remark::kind::doubtful);
   CHECK(only_remark({"--compile.enable"}) == remark::kind::doubtful);
+  CHECK(only_remark({"--training.mixed_precision_param=float16"}) == remark::kind::contradicts);
+  CHECK(says(read_torchtitan_words({"--training.mixed_precision_param=float16"}).config.precision,
+             training_precision::bf16));
   CHECK(only_remark({"--training.disable_cuda_graphs=false"}) == remark::kind::doubtful);
   CHECK(read_torchtitan_words({"--training.disable_cuda_graphs"}).remarks.empty());
   // 2^25 samples for each of 2^40 replicas are 2^65.

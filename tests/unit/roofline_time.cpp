@@ -521,6 +521,7 @@ TEST_CASE("generations of devices") {
                catalog::workstation.products);
   STATIC_CHECK(catalog::efficiency_of(catalog::mi300x).products == catalog::cdna.products);
   STATIC_CHECK(catalog::efficiency_of(catalog::mi350p).products == catalog::cdna.products);
+  STATIC_CHECK(catalog::efficiency_of(catalog::mi455x).products == catalog::cdna.products);
   STATIC_CHECK(*catalog::efficiency_of(catalog::rx_7900_xtx).name == '\0');
   STATIC_CHECK(catalog::efficiency_of(catalog::rtx_2000_ada).products ==
                catalog::workstation.products);

@@ -88,9 +88,8 @@ constexpr failure flaw_of_torchtitan_experts(const transformer& model, const imp
                   {fact::at_most, moe.n_group}});
 }
 
-// gpt-oss', whose linear layers but the head's have biases, and what the others must not have.
-constexpr failure flaw_of_torchtitan_sinks(transformer& model, const named_fact& layers) {
-  if (!model.attention_sinks || model.is_latent()) return {};
+// gpt-oss', whose linear layers but the head's have biases.
+constexpr failure flaw_of_torchtitan_sinks(const transformer& model, const named_fact& layers) {
   if (const failure why = flaw_unless({{{fact::attention_bias, model.attention_bias}, true},
                                        {{fact::attention_out_bias, model.attention_out_bias}, true},
                                        {{fact::mlp_bias, model.mlp_bias}, true},
@@ -101,17 +100,19 @@ constexpr failure flaw_of_torchtitan_sinks(transformer& model, const named_fact&
     return why;
   if (model.moe.num_experts == 0)
     return without_code({{fact::num_experts, 0}, layers, {fact::at_least, 1}});
-  model.attention_sinks = model.attention_bias = model.attention_out_bias = false;
-  model.mlp_bias = false;
-  model.sliding_window = 0;
   return {};
 }
 
 // Of heads with norms, which are Qwen3's, halves are rotated together.
 constexpr failure flaw_of_torchtitan_2026(const transformer& model, const implementation& as) {
   const named_fact layers{fact::layers, as.layers->name};
-  transformer alike = model;
-  if (const failure why = flaw_of_torchtitan_sinks(alike, layers); failed(why)) return why;
+  transformer alike = model;  // without what some of its models alone have
+  if (model.attention_sinks && !model.is_latent()) {
+    if (const failure why = flaw_of_torchtitan_sinks(model, layers); failed(why)) return why;
+    alike.attention_sinks = alike.attention_bias = alike.attention_out_bias = false;
+    alike.mlp_bias = false;
+    alike.sliding_window = 0;
+  }
   alike.moe = {};
   alike.mla = {};
   if (model.is_latent()) alike.mtp_layers = 0;  // which a flavour asks for; none of its own does

@@ -31,6 +31,7 @@ inline constexpr gpu_spec mi455x{
     .trust = confidence::unverified,
 };
 
+// Memory of these two as the driver reports an MI350X's, in ROCm's rocjitsu.
 inline constexpr gpu_spec mi355x{
     .id = "mi355x",
     .name = "Instinct MI355X",

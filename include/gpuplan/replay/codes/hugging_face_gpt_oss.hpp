@@ -78,13 +78,8 @@ class gpt_oss_code : public hugging_face_mixture {
   // GptOssExperts._apply_gate: of neighbours
   constexpr value gate(argument given) override {
     const held both(given);
-    const auto every_second_of = [&] {
-      value seen = slice(t, both, 1, both.size[1] / 2);
-      seen.get().stride[1] *= 2;
-      return seen;
-    };
-    value front = every_second_of();
-    value up = every_second_of();
+    value front = every_second(t, both, 1);
+    value up = every_second(t, both, 1);
     front = clamp(t, front, 1);
     up = clamp(t, up, 2);
     value glu = scale(t, front);

@@ -94,10 +94,10 @@ class latent_code : public hugging_face_mixture {
   /// Rotates neighbours, which stand in halves then, or halves.
   constexpr virtual void turn(value& q, value& k) {
     if (!model.mla.rope_interleave) return rotate_both(q, k);
-    const value first_q = every_second(q);
-    const value second_q = every_second(q);
-    const value first_k = every_second(k);
-    const value second_k = every_second(k);
+    const value first_q = every_second(t, q, 3);
+    const value second_q = every_second(t, q, 3);
+    const value first_k = every_second(t, k, 3);
+    const value second_k = every_second(t, k, 3);
     value turned_q = turned(first_q, second_q);
     k = turned(first_k, second_k);
     q = std::move(turned_q);

@@ -267,16 +267,11 @@ class rotary_lm_code : public causal_lm_code {
   }
   constexpr value rotate_every_two(const tensor& x) {
     const sizes pairs{x.size[0], x.size[1], x.size[2], x.size[3] / 2, 1};
-    const value first = every_second(x);
-    const value second = every_second(x);
+    const value first = every_second(t, x, 3);
+    const value second = every_second(t, x, 3);
     const value left = view(t, scale(t, second), pairs);
     const value right = view(t, first, pairs);
     return view(t, concatenate(t, left, right, 4), x.size);
-  }
-  constexpr value every_second(const tensor& x) {
-    value seen = slice(t, x, 3, x.size[3] / 2);
-    seen.get().stride[3] *= 2;
-    return seen;
   }
 
   value frequencies_[2][2]{};                    // of each kind of layer, and its copy

@@ -12,19 +12,22 @@ namespace gpuplan::eager {
 
 // ---- attention to all tokens of the documents
 
-/// FlashAttention-2 of (rows, heads, width), whose rows are of documents one behind the other.
-/// Keeps the three, the result, and a number of each row in fp32, which it hands out too: no
-/// gradient comes back by it.
+// (rows, heads, width), whose rows are of documents one behind the other, as (documents, heads,
+// tokens, width).
+constexpr tensor by_document(const tensor& rows, std::int64_t tokens) {
+  tensor seen = rows;
+  seen.size = {rows.size[0] / tokens, rows.size[1], tokens, rows.size[2]};
+  return seen;
+}
 constexpr void rows_attention_backward(const node_backward& b) {
   tape& t = b.t;
   const tensor q = b.kept(0), k = b.kept(1);
   const std::int64_t heads = q.size[1];
   const std::int64_t width = q.size[2];
-  const std::int64_t documents = q.size[0] / b.by.argument[0];
-  const double flops = 5 * matrix_product{b.by.argument[0], width, b.by.argument[0]}.flops() *
-                       static_cast<double>(heads * documents);
-  t.products.backward += 0.8 * flops;
-  t.products.recomputed += 0.2 * flops;
+  const std::int64_t tokens = b.by.argument[2];
+  const std::int64_t documents = q.size[0] / tokens;
+  const tensor all_q = by_document(q, tokens), all_k = by_document(k, tokens);
+  const double flops = count_attention_backward(t, b.by, all_q, all_k);
   for (int which = 0; which < 3; ++which)
     b.out[which] = t.make(b.kept(which).size, b.kept(which).format);
   const std::int64_t rows = (q.size[0] + 128 * documents) * heads;
@@ -33,15 +36,15 @@ constexpr void rows_attention_backward(const node_backward& b) {
                                  {"gradient of queries in fp32"});
   int kernels = 3;
   if (heads != k.size[1]) {
-    const int all_k = t.new_storage(q.bytes(), {"gradients of keys of all heads"});
-    const int all_v = t.new_storage(q.bytes(), {"gradients of values of all heads"});
-    t.release(all_k);
-    t.release(all_v);
+    const int of_keys = t.new_storage(q.bytes(), {"gradients of keys of all heads"});
+    const int of_values = t.new_storage(q.bytes(), {"gradients of values of all heads"});
+    t.release(of_keys);
+    t.release(of_values);
     kernels += 2;
   }
   t.executes({&b.g, &*b.out[0], &*b.out[1], &*b.out[2]},
              {.kernels = kernels,
-              .product = {b.by.argument[0], width, b.by.argument[0], heads * documents},
+              .product = scores_of(all_q, all_k),
               .attention_flops = flops,
               .is_flash = true,
               .bytes = bytes_of_kept(b)});
@@ -53,11 +56,15 @@ struct attended_rows {
   value out{};
   value sums{};
 };
+/// FlashAttention-2 of (rows, heads, width), as many `tokens` to a document. Keeps the three, the
+/// result, and a number of each row in fp32, which it hands out too: no gradient comes back by it.
 constexpr attended_rows attend_rows(
     tape& t, const tensor& q, const tensor& k, const tensor& v, std::int64_t tokens) {
   const int by = t.add_node(rows_attention_node, {&q, &k, &v});
-  t.note(by, {tokens});
   for (const tensor* one : {&q, &k, &v}) t.keep(by, *one);
+  const tensor all_q = by_document(q, tokens), all_k = by_document(k, tokens);
+  const attention_flops flops = flops_of_attention(all_q, all_k, q.size[2], v.size[2]);
+  t.note(by, {q.size[2], v.size[2], tokens});
   attended_rows made;
   value state;
   const bool stays = t.stays(false);
@@ -66,16 +73,16 @@ constexpr attended_rows attend_rows(
     made.sums = t.saved_result();
     state = t.saved_result();
   } else {
-    const matrix_product scores{tokens, q.size[2], tokens, q.size[1] * q.size[0] / tokens};
-    const double flops = 2 * scores.flops();
-    t.count_forward(flops);
+    t.count_forward(flops.scores + flops.values);
     made.out = t.make(q.size, q.format, {"attention"});
     made.sums = t.make({q.size[1], q.size[0]}, element::fp32, {"log-sums of scores"});
     {
       const value seed = t.make({2}, element::int64, {"random state"});
       const value unused = t.make({1}, element::int64, {"random state"});
       t.executes({&q, &k, &v, &*made.out, &*made.sums},
-                 {.product = scores, .attention_flops = flops, .is_flash = true});
+                 {.product = scores_of(all_q, all_k),
+                  .attention_flops = flops.scores + flops.values,
+                  .is_flash = true});
     }
     state = full(t, sizes{2}, element::int64, {"random state"});
     for (const value* result : {&made.out, &made.sums, &state})
@@ -274,13 +281,8 @@ class torchtitan_gpt_oss final : public torchtitan_mixture {
   }
   // swiglu, of neighbours
   constexpr value gate(const tensor& both) {
-    const auto every_second = [&] {
-      value seen = slice(t, both, 1, both.size[1] / 2);
-      seen.get().stride[1] *= 2;
-      return seen;
-    };
-    value front = every_second();
-    value up = every_second();
+    value front = every_second(t, both, 1);
+    value up = every_second(t, both, 1);
     front = clamp(t, std::move(front), 1);
     up = clamp(t, std::move(up), 2);
     value glu = multiply(t, front, keeping_result(t, scale(t, front)));

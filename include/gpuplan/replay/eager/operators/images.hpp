@@ -105,12 +105,4 @@ constexpr value roll(tape& t, argument given) {
   return result;
 }
 
-/// x[..., ::2, ...]
-constexpr value every_second(tape& t, argument given, int dimension) {
-  const held x(given);
-  value half = slice(t, x, dimension, x.size[dimension] / 2);
-  half.get().stride[dimension] *= 2;
-  return half;
-}
-
 }  // namespace gpuplan::eager

@@ -143,6 +143,13 @@ constexpr void slice_backward(const node_backward& b) {
   b.t.executes({&b.g, &*b.out[0]}, work);
 }
 inline constexpr node_kind node_kind::slice{"slice", &slice_backward};
+/// Every second element along a dimension, from the first or the second on: a view.
+constexpr value every_second(tape& t, argument given, int dimension) {
+  const held of(given);
+  value half = slice(t, of, dimension, of.size[dimension] / 2);
+  half.get().stride[dimension] *= 2;
+  return half;
+}
 
 /// The node of a split, whose gradients are joined; `part` makes each of its results.
 constexpr int split(tape& t, const tensor& of) {
