@@ -86,8 +86,7 @@ TEST_CASE("torchtitan's TOML says its layout and batch") {
 TEST_CASE("torchtitan's loss is in as many chunks as flags and plans say") {
   const read_config flags = read_torchtitan_words({"--config", "llama3_8b", "--loss.num-chunks=4"});
   CHECK(says(flags.config.loss_chunks, std::int64_t{4}));
-  CHECK(flags.remarks.empty());
-  CHECK_FALSE(read_torchtitan_words({"--config", "llama3_8b"}).config.loss_chunks);
+  CHECK(says(read_torchtitan_words({"--config", "llama3_8b"}).config.loss_chunks, std::int64_t{8}));
   training_config config{.model = "meta-llama/Llama-3.1-8B"};
   config.nodes = 1;
   config.gpus_per_node = 8;
@@ -119,12 +118,52 @@ TEST_CASE("a whole TOML leaves torchtitan's defaults, flags leave what the confi
   CHECK(says(is.recompute_period, std::int64_t{2}));
   CHECK_FALSE(is.saves_costly_results);
   const training_config flags =
-      read_torchtitan_words({"--config", "llama3_8b", "--training.steps=9"}).config;
+      read_torchtitan_words({"--config", "own_8b", "--training.steps=9"}).config;
   CHECK_FALSE(flags.micro_batch);
   CHECK_FALSE(flags.sequence_length);
   CHECK_FALSE(flags.optimizer);
   CHECK_FALSE(flags.recompute);
   CHECK_FALSE(read_torchtitan_words({"--job.config_file=a.toml"}).config.micro_batch);
+}
+
+TEST_CASE("flags change what torchtitan's registry sets") {
+  const auto of = [](std::vector<std::string> words) {
+    words.insert(words.begin(), {"--module", "llama3", "--config"});
+    return read_torchtitan_words(words);
+  };
+  const read_config read = of({"llama3_70b", "--training.local_batch_size", "2"});
+  REQUIRE(read);
+  const training_config& is = read.config;
+  CHECK(is.model == "meta-llama/Llama-3.1-70B");
+  CHECK(says(is.sequence_length, std::int64_t{8192}));
+  CHECK(says(is.micro_batch, std::int64_t{2}));
+  CHECK(says(is.tensor_parallel, std::int64_t{8}));
+  CHECK(says(is.steps, std::int64_t{1000}));
+  CHECK(says(is.recompute, recompute_mode::full));
+  CHECK_FALSE(is.saves_costly_results);
+  CHECK(says(is.learning_rate, 1.5e-4));
+  CHECK(says(is.loss_chunks, std::int64_t{8}));
+  CHECK(says(is.optimizer, optimizer{.loop = optimizer_loop::fused}));
+  // CUDA graphs are on
+  REQUIRE(read.remarks.size() == 1);
+  CHECK(read.remarks[0].key == "training.disable_cuda_graphs");
+  CHECK(of({"llama3_8b", "--training.disable_cuda_graphs"}).remarks.empty());
+
+  const read_config smaller = of({"llama3_8b", "--training.num_tokens_per_microbatch_per_dp_rank",
+                                  "24576"});
+  CHECK(says(smaller.config.micro_batch, std::int64_t{3}));
+  CHECK(says(smaller.config.saves_costly_results, true));
+
+  const training_config mixture = of({"deepseek_v3_671b"}).config;
+  CHECK(says(mixture.expert_parallel, std::int64_t{2}));
+  CHECK(says(mixture.schedule, rate_schedule::cosine));
+  CHECK(*mixture.least_learning_rate == doctest::Approx(2.2e-5));
+  CHECK(says(of({"llama3_405b"}).config.precision, training_precision::fp8));
+
+  const read_config unknown = of({"my_8b"});
+  REQUIRE(unknown.remarks.size() == 1);
+  CHECK(unknown.remarks[0].is == remark::kind::missing);
+  CHECK(unknown.remarks[0].text.find("my_8b") != std::string::npos);
 }
 
 TEST_CASE("torchtitan recomputes every so many layers, or all but costly results") {

@@ -356,11 +356,8 @@ class answer {
     return table;
   }
   const char* recompute_of(const row& one) const {
-    const recompute_mode mode =
-        one.recomputes ? recompute_mode::full : stated_.named.setup.recompute;
-    return mode == recompute_mode::none   ? "none"
-           : mode == recompute_mode::full ? "full"
-                                          : "selective";
+    return setups::word_of(one.recomputes ? setups::recomputation{recompute_mode::full}
+                                          : setups::recomputation::of(stated_.named.setup));
   }
   double tokens_of(const row& one, duration step) const {
     const step_rates rates = rates_of(stated_.named.setup, on_.on.gpu, one.plan, step);

@@ -44,6 +44,7 @@ struct request {
   std::int64_t gpus = 0;           // 0: as the files say
   std::int64_t gpus_per_node = 0;  // 0: as the files say, or 8
   double network_GBps = 200;
+  known<network_kind> network{};
   double fragmentation = 100 * usual_fragmentation;
   bool must_fit = false;
 };
@@ -59,6 +60,7 @@ cluster cluster_of(const request& asked,
              .nodes = 1,
              .gpus_per_node = in_node,
              .between_nodes = asked.network_GBps * 1_GBps};
+  if (asked.network) on.network = *asked.network;
   runs::set_total(on, gpus);
   return on;
 }
@@ -145,6 +147,7 @@ guides::program command() {
                     ->transform(guides::finite_number(0.1, 1e5))
                     ->type_name("N")
                     ->capture_default_str();
+                runs::add_network_kind_option(app, asked->network, "(default: infiniband)");
                 app.add_option("--fragmentation",
                                asked->fragmentation,
                                "Percent of the peak that the allocator cannot use")

@@ -72,9 +72,7 @@ std::string change_of(const io::configured_training& from, const training_plan& 
   number("micro-batch", from.plan.micro_batch, to.batch.micro_batch);
   number("accumulation", from.plan.accumulation, to.batch.accumulation);
   if (from.setup.recompute != to.recompute || from.setup.recompute_layers != to.recompute_layers) {
-    const bool saves = to.recompute == recompute_mode::full && from.setup.saves_costly_results;
-    add("recompute " +
-        (saves ? "operators selectively" : plan_program::recomputed(to.applied_to(from.setup))));
+    add("recompute " + plan_program::recomputed(to.applied_to(from.setup)));
   }
   return text;
 }

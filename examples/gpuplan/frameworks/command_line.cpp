@@ -145,7 +145,7 @@ std::string recomputation_of(const std::vector<training_setup>& setups) {
   std::string words;
   for (const std::string& name : setups::recompute_names())
     if (does_any(setups, [&](training_setup& setup) {
-          setup.recompute = setups::recompute_named(name);
+          setups::recompute_named(name).set(setup);
           return true;
         }))
       add(words, name);

@@ -270,7 +270,7 @@ void add_options(CLI::App& app, arguments& to) {
       ->type_name("")
       ->group(choose);
   setups::add_recompute_layers_option(app, [&to](std::int64_t layers) {
-    to.recompute = recompute_mode::full;
+    to.recompute = setups::recomputation{recompute_mode::full};
     to.recompute_layers = layers;
   })->group(choose);
   add("--micro-batch",
@@ -343,7 +343,7 @@ named_request request_of(const arguments& given) {
   const trainable all_parts = named.setup.trains;
   setups::adapt_parts(named);
   runs::check_replay(named, given.own, given.stragglers);
-  if (given.recompute) named.setup.recompute = *given.recompute;
+  if (given.recompute) given.recompute->set(named.setup);
   named.setup.recompute_layers = given.recompute_layers;
   if (const auto& experts = given.expert_parallel;
       experts && experts->low() > 1 && named.setup.model.moe.num_experts == 0)
@@ -427,16 +427,6 @@ bool has_codes(const named_request& asked) {
       });
 }
 
-std::string split_in_letters(const pipeline_split& split) {
-  const auto number = [](std::int64_t layers) {
-    return layers == 0 ? std::string() : std::to_string(layers);
-  };
-  if (split.listed.count != 0) return "[listed]";
-  if (split.states_ends())
-    return "[" + number(split.first_stage_layers) + ".." + number(split.last_stage_layers) + "]";
-  return std::string(split.embedding_layers != 0 ? "E" : "") + (split.head_layers != 0 ? "L" : "");
-}
-
 std::string in_words(const training_plan& plan) {
   const parallelism& layout = plan.layout;
   std::string words;
@@ -449,7 +439,7 @@ std::string in_words(const training_plan& plan) {
   degree("c", layout.context_parallel);
   degree("e", layout.expert_parallel);
   degree("p", layout.pipeline_parallel);
-  if (layout.pipeline_parallel > 1) words += split_in_letters(layout.split);
+  if (layout.pipeline_parallel > 1) words += setups::split_in_letters(layout.split);
   degree("v", layout.virtual_pipeline);
   if (layout.schedule != pipeline_schedule::one_f_one_b) add(setups::in_words(layout.schedule));
   if (layout.zero_stage > 0) add("ZeRO-" + std::to_string(layout.zero_stage));
@@ -532,20 +522,9 @@ std::string in_words(const failure& why) {
 }
 
 std::string recomputed(const training_setup& setup) {
+  const auto again = setups::recomputation::of(setup);
   const std::string some = setups::recomputed_layers_in_words(setup);
-  return some.empty() ? recomputed(setup.recompute) : some;
-}
-
-std::string recomputed(recompute_mode mode) {
-  switch (mode) {
-    case recompute_mode::selective:
-      return "selective";
-    case recompute_mode::full:
-      return "full";
-    case recompute_mode::none:
-      break;
-  }
-  return "none";
+  return some.empty() || again.saves_costly_results ? setups::word_of(again) : some;
 }
 
 }  // namespace plan_program

@@ -45,7 +45,7 @@ struct arguments {
   gpuplan::known<gpuplan::range<std::int64_t>> context_parallel{};
   gpuplan::known<gpuplan::range<std::int64_t>> expert_parallel{};
   gpuplan::known<gpuplan::range<std::int64_t>> zero_stage{};
-  gpuplan::known<gpuplan::recompute_mode> recompute{};
+  gpuplan::known<setups::recomputation> recompute{};
   std::int64_t recompute_layers = 0;  // of full recomputation; 0: all, or where that is absent, any
   gpuplan::known<gpuplan::range<std::int64_t>> micro_batch{};
   gpuplan::known<gpuplan::range<std::int64_t>> data_parallel{};
@@ -75,9 +75,6 @@ void add_options(CLI::App& app, arguments& to);
 /// "t4s c2 e2 p8 v2 ZeRO-1": the degrees above 1 of tensor, context, expert, pipeline and chunks,
 /// and an s where tensor ranks have a part each of the sequence between their products.
 [[nodiscard]] std::string in_words(const gpuplan::training_plan& plan);
-/// How its stages are split: nothing where they are alike, E, L or EL where the embedding, the head
-/// or both count as a layer, "[3..2]" with the layers of the first and the last stage.
-[[nodiscard]] std::string split_in_letters(const gpuplan::pipeline_split& split);
 /// Whether its tensor ranks do.
 [[nodiscard]] bool divides_sequence(const gpuplan::training_plan& plan);
 /// "8x2x4": replicas, micro-batch, accumulation.
@@ -101,8 +98,7 @@ void add_options(CLI::App& app, arguments& to);
                                    const gpuplan::training_plan& plan);
 /// Why there is no plan, in few words: "needs 93.3 GiB of memory, has 78.1".
 [[nodiscard]] std::string in_words(const gpuplan::failure& why);
-/// "none", "selective", "full"; of a plan's setup also "3 of 8 layers".
-[[nodiscard]] std::string recomputed(gpuplan::recompute_mode mode);
+/// The word of `--recompute`, or "3 of 8 layers".
 [[nodiscard]] std::string recomputed(const gpuplan::training_setup& setup);
 
 }  // namespace plan_program

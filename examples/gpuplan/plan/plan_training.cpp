@@ -302,6 +302,8 @@ std::string answer_to(const request& given, const guides::output& as) {
   if (given.lists_smaller && (request.goal == plan_goal::least_memory || !request.others.empty()))
     throw guides::bad_request("--less-memory is of one kind of GPU, and of time or money");
   if (const auto valid = validate(request); !valid) throw guides::bad_request(valid.why());
+  if (given.goal == plan_goal::least_money && !request.on.price_per_gpu)
+    guides::remark("--goal money: no --price is known, and plans have the fewest GPU-hours");
   const searches search(given.asked.fragmentation);
   const std::size_t questions = given.lists_smaller ? 3 : 2;
   auto found = search.plans_of(request, given.plans);

@@ -193,6 +193,9 @@ named_cluster made_of(const cluster_words& given,
   if (const auto* power = of_cluster(given.power, at)) on.power_per_gpu = *power * 1_W;
   if (const auto* carbon = of_cluster(given.carbon, at)) made.carbon_g_per_kWh = *carbon;
   made.efficiency = catalog::efficiency_of(on.gpu);
+  if (made.carbon_g_per_kWh && !on.power_per_gpu && !on.gpu.tdp)
+    guides::remark("no energy or CO2 of " + std::string(on.gpu.id) +
+                   ", whose power is not in the catalogue; --power says it");
   return made;
 }
 
@@ -250,6 +253,18 @@ void add_cost_options(CLI::App& app, cluster_words& to) {
       ->needs(list);
 }
 
+CLI::Option* add_network_kind_option(CLI::App& app,
+                                     known<network_kind>& to,
+                                     const std::string& otherwise) {
+  return setups::add_choice<network_kind>(
+      app,
+      "--network-kind",
+      "What links nodes, of which collectives reach more or less; RoCE counts as infiniband " +
+          otherwise,
+      {std::begin(io::network_names), std::end(io::network_names)},
+      [&to](const network_kind& is) { to = is; });
+}
+
 void add_cluster_options(CLI::App& app, cluster_words& to) {
   setups::add_gpu_option(
       app, to.gpus, "The GPUs, or kinds to choose from (default: an A100 SXM of 80 GB)")
@@ -294,13 +309,8 @@ void add_cluster_options(CLI::App& app, cluster_words& to) {
            to.network,
            guides::finite_number(1e-3, 1e6),
            "GB/s of a node, each direction, all its adapters together (default: 200)");
-  setups::add_choice<network_kind>(
-      app,
-      "--network-kind",
-      "What links them, of which collectives reach more or less; RoCE counts as infiniband "
-      "(default: as --system has it, else infiniband)",
-      {std::begin(io::network_names), std::end(io::network_names)},
-      [&to](const network_kind& is) { to.network_kind = is; })
+  add_network_kind_option(
+      app, to.network_kind, "(default: as --system has it, else infiniband)")
       ->group("GPUs");
   add_cost_options(app, to);
 }

@@ -54,6 +54,10 @@ inline constexpr double usual_network = 200;  // GB/s of a node: eight adapters 
 /// `--network-kind`, `--price`, `--power`, `--carbon`, `--prices` and `--cluster`, `--slurm-nodes`,
 /// `--price-list`, `--region` and `--spot`.
 void add_cluster_options(CLI::App& app, cluster_words& to);
+/// Of these, the one of networks, with what is taken where it is not given.
+CLI::Option* add_network_kind_option(CLI::App& app,
+                                     gpuplan::known<gpuplan::network_kind>& to,
+                                     const std::string& otherwise);
 /// Of these, those that say what the GPUs cost.
 void add_cost_options(CLI::App& app, cluster_words& to);
 

@@ -77,10 +77,11 @@ constexpr word<optimizer> optimizers[] = {
     {"rmsprop", "RMSprop", {.kind = optimizer_kind::rmsprop}},
     {"adagrad", "Adagrad", {.kind = optimizer_kind::adagrad}},
 };
-constexpr word<recompute_mode> recomputes[] = {
-    {"none", "", recompute_mode::none},
-    {"selective", "selective recomputation", recompute_mode::selective},
-    {"full", "full recomputation", recompute_mode::full},
+constexpr word<recomputation> recomputes[] = {
+    {"none", "", {recompute_mode::none}},
+    {"selective", "selective recomputation", {recompute_mode::selective}},
+    {"full", "full recomputation", {recompute_mode::full}},
+    {"operators", "selective recomputation of operators", {recompute_mode::full, true}},
 };
 constexpr word<training_objective> objectives[] = {
     {"next_token", "", training_objective::next_token},
@@ -177,6 +178,21 @@ std::string who_divides(const training_setup& setup) {
   return names.empty() ? std::string() : "; --framework " + names + " can divide it so";
 }
 
+// Splits of layers that do not divide by the stages: "; with --pipeline-split EL or [..5] they do".
+std::string who_splits(training_setup setup) {
+  const std::int64_t stages = setup.parallelism.pipeline_parallel;
+  const detail::split_choices splits(setup, setup.parallelism, stages);
+  std::string names;
+  for (std::int64_t which = 1; which < detail::split_choices::most; ++which) {
+    if (!splits.has(which)) continue;
+    splits[which].set(setup.parallelism.split);
+    if (validate(setup))
+      names += (names.empty() ? "; with --pipeline-split " : " or ") +
+               split_in_letters(setup.parallelism.split);
+  }
+  return names.empty() ? names : names + " it does";
+}
+
 // Of what its code has not, the code is said, which may have been chosen for the model.
 template <class T>
 void check(const result<T>& valid, const training_setup& setup) {
@@ -187,9 +203,12 @@ void check(const result<T>& valid, const training_setup& setup) {
                            at_fault == fact::tensor_parallel ||
                            at_fault == fact::context_parallel ||
                            at_fault == fact::expert_parallel || at_fault == fact::virtual_pipeline;
+  const bool splits =
+      valid.why().code == errc::does_not_divide && at_fault == fact::pipeline_parallel;
   throw bad_request((is_of_code ? setup.framework.name + std::string(": ") : std::string()) +
                         sentence_of(valid.why()) +
-                        (is_of_code && is_of_ranks ? who_divides(setup) : std::string()),
+                        (is_of_code && is_of_ranks ? who_divides(setup) : std::string()) +
+                        (splits ? who_splits(setup) : std::string()),
                     valid.why());
 }
 
@@ -580,14 +599,15 @@ void add_setup_options(CLI::App& app, arguments& to) {
       ->type_name("")
       ->group(group);
   add_optimizer_options(app, to);
-  add_words<recompute_mode>(app,
-                            "--recompute",
-                            "What is computed again (default: none)",
-                            recomputes,
-                            [&to](const auto& is) {
-                              to.setup.recompute = is;
-                              to.setup.recompute_layers = 0;
-                            })
+  add_words<recomputation>(app,
+                           "--recompute",
+                           "What is computed again: operators is torchtitan's SelectiveAC, which "
+                           "keeps what is costly (default: none)",
+                           recomputes,
+                           [&to](const auto& is) {
+                             is.set(to.setup);
+                             to.setup.recompute_layers = 0;
+                           })
       ->group(group);
   add_recompute_layers_option(app, [&to](std::int64_t layers) {
     to.setup.recompute = recompute_mode::full;
@@ -706,6 +726,15 @@ known<pipeline_split> split_named(const std::string& words) {
   if (!first || !last || *first + *last == 0) return {};
   return pipeline_split{.first_stage_layers = *first, .last_stage_layers = *last};
 }
+std::string split_in_letters(const pipeline_split& split) {
+  const auto number = [](std::int64_t layers) {
+    return layers == 0 ? std::string() : std::to_string(layers);
+  };
+  if (split.listed.count != 0) return "[listed]";
+  if (split.states_ends())
+    return "[" + number(split.first_stage_layers) + ".." + number(split.last_stage_layers) + "]";
+  return std::string(split.embedding_layers != 0 ? "E" : "") + (split.head_layers != 0 ? "L" : "");
+}
 CLI::Option* add_recompute_layers_option(CLI::App& app, std::function<void(std::int64_t)> set) {
   return app
       .add_option_function<std::int64_t>(
@@ -768,10 +797,15 @@ known<precision_recipe> recipe_named(const std::string& name, const engine_class
   return {};
 }
 
-recompute_mode recompute_named(const std::string& name) {
-  for (const word<recompute_mode>& one : recomputes)
+const char* word_of(const recomputation& is) {
+  for (const word<recomputation>& one : recomputes)
+    if (is == one.is) return one.name;
+  return "";
+}
+recomputation recompute_named(const std::string& name) {
+  for (const word<recomputation>& one : recomputes)
     if (name == one.name) return one.is;
-  return recompute_mode::none;
+  return {};
 }
 
 named_setup model_of(const arguments& given) {
@@ -1018,11 +1052,10 @@ std::string method_in_words(const training_setup& setup) {
     add("the last " + counted(setup.trains.last_layers, "layer"));
   if (setup.trains.what == training::head) add("the head alone");
   if (setup.trains.what == training::frozen) add("nothing trains");
-  const bool saves = setup.recompute == recompute_mode::full && setup.saves_costly_results;
+  const recomputation again = recomputation::of(setup);
   const std::string layers = recomputed_layers_in_words(setup);
-  add(saves            ? "selective recomputation of operators"
-      : layers.empty() ? said(recomputes, setup.recompute)
-                       : "recomputation of " + layers);
+  add(layers.empty() || again.saves_costly_results ? said(recomputes, again)
+                                                   : "recomputation of " + layers);
   add(said(attentions, setup.attention));
   if (setup.framework.implementation.liger_kernels) add("Liger's kernels");
   if (setup.framework.implementation.cut_cross_entropy) add("cut cross-entropy");

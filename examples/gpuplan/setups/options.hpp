@@ -28,6 +28,22 @@ class Option;
 
 namespace setups {
 
+/// What `--recompute` says.
+struct recomputation {
+  gpuplan::recompute_mode mode = gpuplan::recompute_mode::none;
+  bool saves_costly_results = false;  // of full
+
+  [[nodiscard]] static constexpr recomputation of(const gpuplan::training_setup& setup) {
+    const bool is_full = setup.recompute == gpuplan::recompute_mode::full;
+    return {setup.recompute, is_full && setup.saves_costly_results};
+  }
+  constexpr void set(gpuplan::training_setup& to) const {
+    to.recompute = mode;
+    to.saves_costly_results = saves_costly_results;
+  }
+  friend constexpr bool operator==(const recomputation&, const recomputation&) = default;
+};
+
 /// What the command line gives, before it is checked.
 struct arguments {
   model_words model{};
@@ -76,6 +92,8 @@ void add_setup_options(CLI::App& app, arguments& to);
 [[nodiscard]] std::vector<std::string> recompute_names();
 /// A word of `--pipeline-split`, as plans say it; absent of none.
 [[nodiscard]] gpuplan::known<gpuplan::pipeline_split> split_named(const std::string& words);
+/// The word of a split: empty where stages are alike, "[listed]" where each is listed.
+[[nodiscard]] std::string split_in_letters(const gpuplan::pipeline_split& split);
 /// `--recompute-layers`, which stands in place of `--recompute`.
 CLI::Option* add_recompute_layers_option(CLI::App& app, std::function<void(std::int64_t)> set);
 /// "3 of 8 layers": of a stage or of each of its chunks, where some are recomputed; else empty.
@@ -103,7 +121,9 @@ CLI::Option* add_schedule_option(CLI::App& app,
 [[nodiscard]] std::string precision_of(const arguments& given,
                                        const gpuplan::training_setup& setup);
 /// A word of `--recompute`.
-[[nodiscard]] gpuplan::recompute_mode recompute_named(const std::string& name);
+[[nodiscard]] recomputation recompute_named(const std::string& name);
+/// The word of it.
+[[nodiscard]] const char* word_of(const recomputation& is);
 
 /// The model with its code, as the code's engine trains it in bf16; how else is not looked at.
 /// Throws `guides::bad_request` where it is none that can be trained.

@@ -16,7 +16,8 @@ namespace gpuplan::io {
 /// "of the frameworks these run it: megatron-te"; or where none does, what is in the way:
 /// "none of the frameworks runs it: num_experts 256 is in the way of 20; router_bias true of
 /// megatron-te". Frameworks for another kind of model are passed over where others are left. `runs`
-/// says what of the setup counts; `of` is what the frameworks are called.
+/// says what of the setup counts, and beside it the kernels that its implementation is asked to
+/// have in place of a framework's own; `of` is what the frameworks are called.
 [[nodiscard]] inline std::string who_runs(const training_setup& setup,
                                           const std::string& of = "the frameworks") {
   struct obstacle {
@@ -28,7 +29,12 @@ namespace gpuplan::io {
   std::vector<obstacle> all;
   bool are_kinds = true;
   for (const catalog::named_framework& known : catalog::frameworks) {
-    const auto can = catalog::runs(known.framework, setup);
+    framework by = known.framework;
+    const implementation& asked = setup.framework.implementation;
+    by.implementation.liger_kernels = asked.liger_kernels || by.implementation.liger_kernels;
+    by.implementation.cut_cross_entropy =
+        asked.cut_cross_entropy || by.implementation.cut_cross_entropy;
+    const auto can = catalog::runs(by, setup);
     if (can) {
       able += (able.empty() ? "" : ", ") + std::string(known.name);
       continue;

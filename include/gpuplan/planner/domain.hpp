@@ -312,7 +312,8 @@ class family_layouts {
   static constexpr int most_layouts = 2048;
   static constexpr int most_pipelines = 1024;
 
-  // Those of the setup of a family. The failure stays that of the first that ever was refused.
+  // Those of the setup of a family. The failure stays that of the first that ever was refused, but
+  // for one of a ZeRO stage where another stage has another.
   constexpr void find(const plan_domain& domain, const plan_family& family) {
     count_ = pipeline_count_ = 0;
     training_setup setup = domain.setup_of(family);
@@ -363,6 +364,9 @@ class family_layouts {
     return split.first % v == 0 && split.last % v == 0 &&
            (layers - split.first - split.last) % v == 0;
   }
+  static constexpr bool is_of_stage_alone(const failure& first, const failure& later) {
+    return first.at_fault() == fact::zero_stage && later.at_fault() != fact::zero_stage;
+  }
   // Those of a split; false where there is no room for them.
   constexpr bool find(training_setup& setup,
                       pipeline_layouts here,
@@ -392,8 +396,10 @@ class family_layouts {
         set_stages(setup.parallelism, layout);
         // Every stage is one of the layout.
         const failure why = failed(flaw_of_model_) ? flaw_of_model_ : flaw_around_model(setup);
-        if (failed(why) && !failed(flaw_)) flaw_ = why;
-        if (failed(why)) continue;
+        if (failed(why)) {
+          if (!failed(flaw_) || is_of_stage_alone(flaw_, why)) flaw_ = why;
+          continue;
+        }
         if (count_ == most_layouts || pipeline_count_ == most_pipelines) return false;
         layouts_[count_++] = layout;
         accepts_some_ = true;

@@ -181,7 +181,10 @@ inline void remark_on_other_files(const read_launch& started, read_config& to) {
         name = key.substr(equals + 1);
         key.resize(equals);
       }
-      if (names_other_file(key) && !name.empty()) to.remarks.push_back(other_file(key, name));
+      // of torchtitan a function, which its reader knows or misses
+      const bool is_function = to.tool == "torchtitan" && key == "--config" && !is_of_settings(name);
+      if (names_other_file(key) && !name.empty() && !is_function)
+        to.remarks.push_back(other_file(key, name));
     }
   // llamafactory-cli train FILE, -m axolotl.cli.train FILE
   const bool is_alone = started.program.find(".py") == std::string::npos;
@@ -206,6 +209,8 @@ inline void remark_on_other_files(const read_launch& started, read_config& to) {
     if (word.find("tensor_model_parallel_size=") != std::string::npos ||
         word.find("micro_batch_size=") == 6)
       return read_megatron_bridge_words(started.words, started.read);
+  if (started.program == "torchtitan.train")
+    return read_torchtitan_words(started.words, started.read);
   for (const std::string& word : started.words)
     for (const char* const group : {"--training.", "--parallelism.", "--job.", "--model."})
       if (word.starts_with(group)) return read_torchtitan_words(started.words, started.read);

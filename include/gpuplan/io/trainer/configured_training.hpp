@@ -492,6 +492,11 @@ class training_builder {
   [[nodiscard]] bool is_of_new_torchtitan_alone() const {
     return to_.setup.model.moe.num_experts != 0 || to_.setup.model.is_latent();
   }
+  [[nodiscard]] bool shares_model() const {
+    const parallelism& layout = to_.setup.parallelism;
+    return layout.tensor_parallel > 1 || layout.pipeline_parallel > 1 ||
+           layout.context_parallel > 1;
+  }
   void set_framework() {
     const char* own = framework_of_tool(tool_);
     const auto found =
@@ -501,8 +506,13 @@ class training_builder {
                     who_runs(to_.setup));
     framework& software = to_.setup.framework;
     software = found->framework;
-    if (std::string_view(software.name) == catalog::torchtitan.name &&
-        (config_.loss_chunks || is_of_new_torchtitan_alone())) {
+    const bool is_torchtitan = std::string_view(software.name) == catalog::torchtitan.name;
+    if (is_torchtitan && config_.loss_chunks && shares_model() &&
+        !is_of_new_torchtitan_alone()) {
+      assume("loss_chunks",
+             "0, in code of December 2024: torchtitan 0.3 is not described on ranks that share a "
+             "model");
+    } else if (is_torchtitan && (config_.loss_chunks || is_of_new_torchtitan_alone())) {
       software = catalog::torchtitan_2026;
       std::int64_t& chunks = software.implementation.loss_chunks;
       if (config_.loss_chunks)

@@ -22,6 +22,21 @@
 #include <vector>
 
 namespace gpuplan::io {
+namespace detail {
+
+[[nodiscard]] inline remark missing_torchtitan(const std::string& function) {
+  std::string known;
+  for (const torchtitan_model& each : torchtitan_models)
+    known += (known.empty() ? "" : ", ") + std::string(each.function);
+  return {remark::kind::missing,
+          "--config",
+          "is " + shown(value(function)) +
+              ", a function of Python, which is not run; of torchtitan's registry are known " +
+              known};
+}
+
+}  // namespace detail
+
 /// What a tree of torchtitan's settings says: a TOML file of versions up to 0.2, or flags. Defaults
 /// are torchtitan's where they matter: the local batches of all replicas make a step; a pipeline's
 /// micro-batch is one sample; weights stay gathered in a pipeline alone; products are in bf16. Of a
@@ -38,7 +53,8 @@ namespace gpuplan::io {
   return known;
 }
 
-/// The same of flags: `--module llama3 --config llama3_8b --training.seq_len 4096`.
+/// The same of flags: `--module llama3 --config llama3_8b --training.seq_len 4096`, which change what
+/// a function of torchtitan's registry sets. Of another function the settings are missing.
 [[nodiscard]] inline read_config read_torchtitan_words(const std::vector<std::string>& words,
                                                        read_config known = {}) {
   known.tool = "torchtitan";
@@ -68,6 +84,14 @@ namespace gpuplan::io {
       left.remove_prefix(end + 1);
     }
     (*at)[left] = std::move(is);
+  }
+  if (const value* const function = settings.find("config");
+      function != nullptr && function->text() != nullptr) {
+    const std::string name = *function->text();
+    if (const detail::torchtitan_model* const by = detail::registered_torchtitan(name))
+      settings = detail::with_registered(std::move(settings), *by);
+    else if (settings.find("module") != nullptr)
+      known.remarks.push_back(detail::missing_torchtitan(name));
   }
   detail::torchtitan_reader(settings, false, known).read();
   return known;

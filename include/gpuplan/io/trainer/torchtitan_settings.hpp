@@ -28,25 +28,116 @@ inline constexpr torchtitan_integer torchtitan_integers[] = {
     {"parallelism.expert_parallel_degree", &training_config::expert_parallel},
 };
 
-/// Models of the Hub, and where torchtitan's registry has them.
+/// Models of the Hub, where torchtitan's registry has them, and what it sets there: float32 weights
+/// and bfloat16 products, a loss in 8 chunks, gradients clipped at 1, fused AdamW with a weight decay
+/// of 0.1, CUDA graphs unless layers are compiled, and the rate falling to 0 along a line.
+/// Source: torchtitan/models/*/config_registry.py of 0.3.0.
 struct torchtitan_model {
   const char* name;
   const char* module;
   const char* function;
+  std::int64_t length;
+  std::int64_t local_batch;
+  std::int64_t steps;
+  std::int64_t warm_up;
+  double rate;
+  const char* recomputes;      // FullAC or SelectiveAC: activation_checkpoint.mode of its flags
+  std::int64_t tensor_parallel = 1;
+  std::int64_t expert_parallel = 1;
+  bool compiles = false;
+  bool is_cosine = false;      // over the last 0.8 of the steps, to 0.1 of the rate
+  const char* converter = "";  // of linear layers
 };
 inline constexpr torchtitan_model torchtitan_models[] = {
-    {"meta-llama/Llama-3.1-8B", "llama3", "llama3_8b"},
-    {"meta-llama/Llama-3.1-70B", "llama3", "llama3_70b"},
-    {"meta-llama/Llama-3.1-405B", "llama3", "llama3_405b"},
-    {"Qwen/Qwen3-0.6B", "qwen3", "qwen3_0_6b"},
-    {"Qwen/Qwen3-1.7B", "qwen3", "qwen3_1_7b"},
-    {"Qwen/Qwen3-14B", "qwen3", "qwen3_14b"},
-    {"Qwen/Qwen3-32B", "qwen3", "qwen3_32b"},
-    {"Qwen/Qwen3-30B-A3B", "qwen3", "qwen3_30b_a3b"},
-    {"deepseek-ai/DeepSeek-V3", "deepseek_v3", "deepseek_v3_671b"},
-    {"openai/gpt-oss-20b", "gpt_oss", "gpt_oss_20b"},
-    {"openai/gpt-oss-120b", "gpt_oss", "gpt_oss_120b"},
+    {"meta-llama/Llama-3.1-8B", "llama3", "llama3_8b", 8192, 1, 1000, 200, 3e-4, "selective"},
+    {"meta-llama/Llama-3.1-70B", "llama3", "llama3_70b", 8192, 8, 1000, 200, 1.5e-4, "full", 8},
+    {.name = "meta-llama/Llama-3.1-405B",
+     .module = "llama3",
+     .function = "llama3_405b",
+     .length = 8192,
+     .local_batch = 2,
+     .steps = 3000,
+     .warm_up = 600,
+     .rate = 8e-5,
+     .recomputes = "full",
+     .tensor_parallel = 8,
+     .compiles = true,
+     .converter = "float8"},
+    {"Qwen/Qwen3-0.6B", "qwen3", "qwen3_0_6b", 4096, 4, 10, 2, 3e-4, "selective"},
+    {"Qwen/Qwen3-1.7B", "qwen3", "qwen3_1_7b", 4096, 4, 100, 20, 8e-4, "selective"},
+    {"Qwen/Qwen3-14B", "qwen3", "qwen3_14b", 4096, 4, 3000, 600, 8e-4, "full"},
+    {"Qwen/Qwen3-32B", "qwen3", "qwen3_32b", 4096, 2, 3000, 600, 8e-4, "full"},
+    {"Qwen/Qwen3-30B-A3B", "qwen3", "qwen3_30b_a3b", 4096, 2, 3000, 600, 8e-4, "full"},
+    {.name = "deepseek-ai/DeepSeek-V3",
+     .module = "deepseek_v3",
+     .function = "deepseek_v3_671b",
+     .length = 4096,
+     .local_batch = 4,
+     .steps = 10000,
+     .warm_up = 2000,
+     .rate = 2.2e-4,
+     .recomputes = "selective",
+     .expert_parallel = 2,
+     .compiles = true,
+     .is_cosine = true},
+    {.name = "openai/gpt-oss-20b",
+     .module = "gpt_oss",
+     .function = "gpt_oss_20b",
+     .length = 8192,
+     .local_batch = 1,
+     .steps = 10000,
+     .warm_up = 2000,
+     .rate = 8e-4,
+     .recomputes = "full",
+     .is_cosine = true},
+    {.name = "openai/gpt-oss-120b",
+     .module = "gpt_oss",
+     .function = "gpt_oss_120b",
+     .length = 8192,
+     .local_batch = 1,
+     .steps = 10000,
+     .warm_up = 2000,
+     .rate = 8e-4,
+     .recomputes = "full",
+     .is_cosine = true},
 };
+[[nodiscard]] inline const torchtitan_model* registered_torchtitan(std::string_view function) {
+  for (const torchtitan_model& each : torchtitan_models)
+    if (function == each.function) return &each;
+  return nullptr;
+}
+
+/// `settings`, and what the registry's function sets beside them.
+[[nodiscard]] inline value with_registered(value settings, const torchtitan_model& by) {
+  const auto set = [&](const char* group, const char* name, value is) {
+    if (value& at = settings[group]; at.find(name) == nullptr) at[name] = std::move(is);
+  };
+  const value* const training = settings.find("training");
+  const auto says = [&](const char* name) {
+    return training != nullptr && training->find(name) != nullptr;
+  };
+  if (!says("local_batch_size") && !says("num_tokens_per_microbatch_per_dp_rank"))
+    set("training", "local_batch_size", by.local_batch);
+  set("training", "seq_len", by.length);
+  set("training", "steps", by.steps);
+  set("training", "max_norm", 1.0);
+  set("training", "dtype", "float32");
+  set("training", "disable_cuda_graphs", by.compiles);
+  set("parallelism", "tensor_parallel_degree", by.tensor_parallel);
+  set("parallelism", "expert_parallel_degree", by.expert_parallel);
+  set("activation_checkpoint", "mode", by.recomputes);
+  set("activation_checkpoint", "selective_ac_option", "op");
+  set("loss", "num_chunks", 8);
+  set("optimizer", "name", "AdamW");
+  set("optimizer", "lr", by.rate);
+  set("optimizer", "weight_decay", 0.1);
+  set("lr_scheduler", "warmup_steps", by.warm_up);
+  set("lr_scheduler", "decay_type", by.is_cosine ? "cosine" : "linear");
+  if (by.is_cosine) set("lr_scheduler", "min_lr_factor", 0.1);
+  set("compile", "enable", by.compiles);
+  if (*by.converter != '\0') set("model", "converters", value::list{by.converter});
+  return settings;
+}
 
 /// PyTorch's schedules of pipelines that torchtitan takes: those of several stages have two on each
 /// rank where nothing else is said.
@@ -108,8 +199,8 @@ class torchtitan_reader {
       for (const char c : flavor)
         function += c == '.' || c == '-' ? '_' : gpuplan::detail::lower(c);
     }
-    for (const auto& [name, module, registered] : torchtitan_models)
-      if (function == registered) config_.model = name;
+    if (const torchtitan_model* const by = registered_torchtitan(function))
+      config_.model = by->name;
   }
   void read_layout() {
     // -1: what is left of the ranks
