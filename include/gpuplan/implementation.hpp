@@ -57,7 +57,8 @@ struct layer_class {
   bool recomputes_attention = false;       // alone: recompute_mode::selective
   bool recomputes_modules = false;         // parts of a layer, each alone
   bool offloads_activations = false;       // to the host
-  bool captures_graphs = false;            // CUDA graphs of a step or of parts of its layers
+  bool captures_graphs = false;            // a CUDA graph of a step's passes,
+  bool captures_layers = false;            // or graphs of parts of layers
   bool recomputes_in_spans = false;        // of several layers
   bool recomputes_periodically = true;     // each so many-th layer
   bool recomputes_first_layers = true;     // and not all

@@ -63,6 +63,20 @@ TEST_CASE("graphs take launches off the host") {
   }
 }
 
+TEST_CASE("the host launches the passes of torchtitan 0.3 at once") {
+  training_setup setup = launched(false);
+  setup.precision = bf16_mixed;
+  setup.model.gated_mlp = true;
+  setup.parallelism.zero_stage = 3;
+  setup.framework = catalog::torchtitan_2026;
+  setup.framework.costs.host_per_step = duration{};
+  const double whole = host_of(setup);
+  setup.graphs = {.iteration = true};
+  CHECK(host_of(setup) < whole);
+  setup.graphs = {.mlp = true};
+  CHECK(refuses(setup, "graph_of_mlp true is not taken beside layers torchtitan_2026; false is"));
+}
+
 TEST_CASE("graphs of layers that have one part each") {
   training_setup setup = launched(true);
   setup.model.hybrid_pattern = {"MEM*"};

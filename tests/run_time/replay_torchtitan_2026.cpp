@@ -60,6 +60,16 @@ struct measured_sinks {
 constexpr measured_sinks with_sinks[] = {
 #include "torchtitan_2026_gpt_oss.inc"
 };
+// The passes as one CUDA graph: what is there while it runs, with the most that its pool has at once.
+struct captured_step {
+  measured_step step;
+  std::int64_t experts, chosen, width;
+  optimizer_loop loop;
+  std::int64_t bytes;
+};
+constexpr captured_step graphs[] = {
+#include "torchtitan_2026_graphs.inc"
+};
 constexpr eager::device_traits ampere{.multiprocessors = 108, .matrix_workspace = 8'519'680};
 
 training_setup setup_of(const measured_step& step) {
@@ -117,6 +127,17 @@ training_setup setup_of(const measured_sinks& measured) {
   return setup;
 }
 
+training_setup setup_of(const captured_step& measured) {
+  training_setup setup = measured.experts == 0 ? setup_of(measured.step)
+                                               : setup_of(measured_mixture{.step = measured.step,
+                                                                           .experts = measured.experts,
+                                                                           .chosen = measured.chosen,
+                                                                           .width = measured.width});
+  setup.optimizer.loop = measured.loop;
+  setup.graphs.iteration = true;
+  return setup;
+}
+
 batch_plan plan_of(const measured_step& step) {
   return {.micro_batch = step.micro_batch,
           .data_parallel = step.ranks,
@@ -162,6 +183,48 @@ TEST_CASE("steps of torchtitan 0.3's gpt-oss take what they were measured to tak
     CHECK(replay(setup, plan, 4, std::numeric_limits<std::int64_t>::max(), ampere)->peak ==
           measured.step.peak);
   }
+}
+
+TEST_CASE("a graph of torchtitan 0.3's passes takes what it was measured to take") {
+  int count = 0;
+  for (const captured_step& measured : graphs) {
+    CAPTURE(count++);
+    const training_setup setup = setup_of(measured);
+    const batch_plan plan = plan_of(measured.step);
+    REQUIRE(validate(setup, plan));
+    const std::int64_t got = peaks_of(setup, plan).peak().total;
+    CHECK(got >= measured.bytes);
+    // Where the optimizer needs less than the batch, the batch makes room for it.
+    const std::int64_t tokens = plan.micro_batch * setup.sequence_length;
+    CHECK(got <= measured.bytes + (measured.loop == optimizer_loop::fused ? 12 : 16 * tokens));
+  }
+}
+
+TEST_CASE("graphs of torchtitan 0.3 keep gradients, and the host launches one") {
+  training_setup setup;
+  setup.model = catalog::llama_3_8b;
+  setup.sequence_length = 1024;
+  setup.precision.compute = number_format::bf16;
+  setup.parallelism.zero_stage = 3;
+  setup.framework = catalog::torchtitan_2026;
+  const batch_plan plan{.micro_batch = 1, .data_parallel = 8};
+  const auto forward = [&] {
+    return peaks_of(setup, plan).at[static_cast<int>(step_moment::forward)].of[static_cast<int>(
+        memory_part::gradients)];
+  };
+  const auto counts = counts_of(setup, plan);
+  CHECK(forward() == 0);
+  setup.graphs.iteration = true;
+  CHECK(forward() * 8 == 4 * parameters(setup.model).total());
+  const auto captured = counts_of(setup, plan);
+  CHECK(captured->forward == counts->forward);
+  CHECK(captured->backward == counts->backward);
+  setup.graphs = {.attention = true};
+  const auto valid = validate(setup);
+  CHECK(valid.why().facts[0].name == fact::graph_of_attention);
+  setup.graphs = {.iteration = true};
+  setup.framework = catalog::torchtitan;
+  CHECK(validate(setup).why().facts[0].name == fact::graph_of_iteration);
 }
 
 TEST_CASE("a few layers tell what all of torchtitan 0.3's gpt-oss take") {

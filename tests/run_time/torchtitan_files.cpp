@@ -98,6 +98,12 @@ TEST_CASE("torchtitan's loss is in as many chunks as flags and plans say") {
     return made.files[0].text;
   };
   CHECK(written().find("loss") == std::string::npos);
+  config.cuda_graphs = true;
+  const written_config graphs = write_torchtitan(config);
+  CHECK(graphs.files[0].text.find("    c.training.disable_cuda_graphs = False\n") !=
+        std::string::npos);
+  CHECK(graphs.not_written.empty());
+  config.cuda_graphs = {};
   config.loss_chunks = 4;
   CHECK(written().find("    c.loss = ChunkedLossWrapper.Config(num_chunks=4, loss_fn=") !=
         std::string::npos);
@@ -144,10 +150,9 @@ TEST_CASE("flags change what torchtitan's registry sets") {
   CHECK(says(is.learning_rate, 1.5e-4));
   CHECK(says(is.loss_chunks, std::int64_t{8}));
   CHECK(says(is.optimizer, optimizer{.loop = optimizer_loop::fused}));
-  // CUDA graphs are on
-  REQUIRE(read.remarks.size() == 1);
-  CHECK(read.remarks[0].key == "training.disable_cuda_graphs");
-  CHECK(of({"llama3_8b", "--training.disable_cuda_graphs"}).remarks.empty());
+  CHECK(read.remarks.empty());
+  CHECK(says(is.cuda_graphs, true));
+  CHECK(says(of({"llama3_8b", "--training.disable_cuda_graphs"}).config.cuda_graphs, false));
 
   const read_config smaller = of({"llama3_8b", "--training.num_tokens_per_microbatch_per_dp_rank",
                                   "24576"});
@@ -304,11 +309,10 @@ TEST_CASE("what torchtitan's settings contradict themselves in is said") {
   CHECK(only_remark({"--parallelism.pipeline_parallel_schedule=LoopedBFS"}) ==
         remark::kind::doubtful);
   CHECK(only_remark({"--compile.enable"}) == remark::kind::doubtful);
+  CHECK(read_torchtitan_words({"--quantize.linear.float8.emulate"}).remarks.empty());
   CHECK(only_remark({"--training.mixed_precision_param=float16"}) == remark::kind::contradicts);
   CHECK(says(read_torchtitan_words({"--training.mixed_precision_param=float16"}).config.precision,
              training_precision::bf16));
-  CHECK(only_remark({"--training.disable_cuda_graphs=false"}) == remark::kind::doubtful);
-  CHECK(read_torchtitan_words({"--training.disable_cuda_graphs"}).remarks.empty());
   // 2^25 samples for each of 2^40 replicas are 2^65.
   CHECK(only_remark({"--training.local_batch_size=33554432",
                      "--parallelism.data_parallel_shard_degree=1048576",

@@ -43,6 +43,7 @@ for folder, expected in each_case("torchtitan", 200):
         "weights_on_host": read.training.enable_cpu_offload,
         "warm_up_steps": float(read.lr_scheduler.warmup_steps),
         "loss_chunks": getattr(read.loss, "num_chunks", 0),
+        "cuda_graphs": not read.training.disable_cuda_graphs,
         "learning_rate": read.optimizer.param_groups[0].optimizer_kwargs["lr"],
         "weight_decay": read.optimizer.param_groups[0].optimizer_kwargs["weight_decay"],
     }

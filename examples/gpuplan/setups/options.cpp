@@ -387,6 +387,11 @@ void add_model_options(CLI::App& app, arguments& to) {
                to.liger,
                "Liger's kernels in place of transformers' own: norms, MLP, positions and loss")
       ->group(group);
+  app.add_flag("--cuda-graphs",
+               to.setup.graphs.iteration,
+               "The passes of a step are one CUDA graph, as torchtitan 0.3 has them by default and "
+               "Megatron-Core's full_iteration")
+      ->group(group);
   app.add_flag("--cut-cross-entropy",
                to.cut_cross_entropy,
                "Apple's kernels in place of the loss, which never write logits")
@@ -1057,6 +1062,7 @@ std::string method_in_words(const training_setup& setup) {
   add(layers.empty() || again.saves_costly_results ? said(recomputes, again)
                                                    : "recomputation of " + layers);
   add(said(attentions, setup.attention));
+  if (setup.graphs.iteration) add("CUDA graphs");
   if (setup.framework.implementation.liger_kernels) add("Liger's kernels");
   if (setup.framework.implementation.cut_cross_entropy) add("cut cross-entropy");
   if (setup.padding_free) add("samples in one row");

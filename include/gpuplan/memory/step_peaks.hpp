@@ -476,10 +476,10 @@ constexpr eager::place_peaks peaks_of_layers(const training_setup& setup,
       peaks, replayed_peaks(setup, plan, layers.fewer + layers.period, device), layers.steps);
 }
 
-// Graphs have pools of their own. That of a step's passes stays while the optimizer runs, and so
-// does the batch of every micro-batch, which graphs read from buffers (full_cuda_graph.py of
-// Megatron-Core). Beside graphs of layers' parts the other operators have their temporaries
-// outside: at most as many again.
+// Graphs have pools of their own. That of a step's passes stays while the optimizer runs, and of
+// Megatron-Core so does the batch of every micro-batch, which graphs read from buffers
+// (full_cuda_graph.py); what torchtitan's reads is replayed. Beside graphs of layers' parts the
+// other operators have their temporaries outside: at most as many again.
 constexpr step_peaks with_pools_of_graphs(const training_setup& setup,
                                           const batch_plan& plan,
                                           step_peaks peaks) {
@@ -489,9 +489,12 @@ constexpr step_peaks with_pools_of_graphs(const training_setup& setup,
   const int buffers = static_cast<int>(memory_part::buffers);
   const memory_sum last = peaks.at[static_cast<int>(step_moment::optimizer)];
   // token, label and position in int64, the loss's mask in fp32
-  const std::int64_t batch = (plan.accumulation - 1) * plan.micro_batch *
-                             ceil_div(setup.sequence_length, setup.parallelism.context_parallel) *
-                             (3 * 8 + 4);
+  const bool reads_all = setup.framework.layers().is_pipelined;
+  const std::int64_t batch =
+      reads_all ? (plan.accumulation - 1) * plan.micro_batch *
+                      ceil_div(setup.sequence_length, setup.parallelism.context_parallel) *
+                      (3 * 8 + 4)
+                : 0;
   for (memory_sum& one : peaks.at) {
     if (one.total == 0) continue;
     const bool is_last = &one == &peaks.at[static_cast<int>(step_moment::optimizer)];

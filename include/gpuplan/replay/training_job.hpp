@@ -81,10 +81,12 @@ class running_job final : public training_job {
   running_job& operator=(const running_job&) = delete;
 
   constexpr void settle() override {
-    if (shards_ != nullptr && shards_->has_own_step())
+    if (shards_ != nullptr && shards_->has_own_step()) {
       shards_->step();
-    else
+    } else {
       states_.make_all();
+      if (setup_.graphs.iteration) step();  // before it is captured, whose gradients stay
+    }
     code_->make_leftovers();
   }
   [[nodiscard]] constexpr const std::int64_t* alive() const override { return tape_.alive; }
@@ -124,6 +126,8 @@ class running_job final : public training_job {
     code_->before_update();
     states_.update();
     if (shards_ != nullptr) shards_->step_is_done();
+    // graphs add to gradients where they are, which the next step sets to zero
+    if (setup_.graphs.iteration) return;
     for (int at = 0; at < tape_.parameters.size(); ++at) {
       tensor& gradient = tape_.parameters[at].gradient;
       tape_.release(gradient.storage);

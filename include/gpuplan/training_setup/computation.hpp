@@ -162,6 +162,12 @@ constexpr failure flaw_of_graphs(const training_setup& setup) {
     return flaw_if_any(
         {of_iteration, of_attention, of_state_spaces, of_mlp, of_router, of_dispatch},
         {fact::layers, code.name});
+  if (!code.captures_layers)
+    if (const failure why =
+            flaw_if_any({of_attention, of_state_spaces, of_mlp, of_router, of_dispatch},
+                        {fact::layers, code.name});
+        failed(why))
+      return why;
   if (parts.iteration)
     if (const failure why = flaw_if_any(
             {of_attention, of_state_spaces, of_mlp, of_router, of_dispatch}, of_iteration);

@@ -492,11 +492,6 @@ class training_builder {
   [[nodiscard]] bool is_of_new_torchtitan_alone() const {
     return to_.setup.model.moe.num_experts != 0 || to_.setup.model.is_latent();
   }
-  [[nodiscard]] bool shares_model() const {
-    const parallelism& layout = to_.setup.parallelism;
-    return layout.tensor_parallel > 1 || layout.pipeline_parallel > 1 ||
-           layout.context_parallel > 1;
-  }
   void set_framework() {
     const char* own = framework_of_tool(tool_);
     const auto found =
@@ -506,13 +501,8 @@ class training_builder {
                     who_runs(to_.setup));
     framework& software = to_.setup.framework;
     software = found->framework;
-    const bool is_torchtitan = std::string_view(software.name) == catalog::torchtitan.name;
-    if (is_torchtitan && config_.loss_chunks && shares_model() &&
-        !is_of_new_torchtitan_alone()) {
-      assume("loss_chunks",
-             "0, in code of December 2024: torchtitan 0.3 is not described on ranks that share a "
-             "model");
-    } else if (is_torchtitan && (config_.loss_chunks || is_of_new_torchtitan_alone())) {
+    if (std::string_view(software.name) == catalog::torchtitan.name &&
+        (config_.loss_chunks || is_of_new_torchtitan_alone())) {
       software = catalog::torchtitan_2026;
       std::int64_t& chunks = software.implementation.loss_chunks;
       if (config_.loss_chunks)
@@ -554,6 +544,10 @@ class training_builder {
     training_setup& setup = to_.setup;
     if (framework_of_tool(tool_) == nullptr) set_dropouts(context_.dropouts, setup);
     io::set_step(config_, setup);
+    setup.graphs.iteration =
+        says_yes(config_.cuda_graphs) && setup.framework.layers().captures_graphs;
+    if (says_yes(config_.cuda_graphs) && !setup.graphs.iteration)
+      assume("cuda_graphs", "none: of this code the estimate knows no graphs");
     const said_recipe said = recipe_of(config_, setup.trains.what, *setup.framework.engine.is);
     setup.precision = said.is;
     if (framework_of_tool(tool_) == nullptr) share_as_accelerate(config_, setup);
@@ -635,9 +629,11 @@ class training_builder {
     if (!valid && setup.framework.layers().chunks_loss && !is_of_new_torchtitan_alone()) {
       const std::string why = failure_text(valid.why()).c_str();
       to_.setup.framework = catalog::torchtitan;
+      to_.setup.graphs = {};  // which it has not
       valid = validate(setup, to_.plan);
       if (valid)
-        assume("loss_chunks", "torchtitan of December 2024 and its loss of whole logits: " + why);
+        assume("loss_chunks",
+               "torchtitan of December 2024, its loss of whole logits and no CUDA graphs: " + why);
     }
     if (!valid && setup.padding_free) {
       const std::string why = failure_text(valid.why()).c_str();

@@ -43,6 +43,7 @@ void for_each_member(const With& with) {
   with("shares_kept_inputs", &c::shares_kept_inputs), with("attention", &c::attention);
   with("fuses_loss", &c::fuses_loss), with("liger_kernels", &c::liger_kernels);
   with("cut_cross_entropy", &c::cut_cross_entropy), with("loss_chunks", &c::loss_chunks);
+  with("cuda_graphs", &c::cuda_graphs);
   with("zero", &c::zero), with("overlaps_reduction", &c::overlaps_reduction);
   with("reduces_every_micro_batch", &c::reduces_every_micro_batch);
   with("original_parameters", &c::original_parameters);

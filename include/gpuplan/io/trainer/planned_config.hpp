@@ -97,6 +97,7 @@ struct planned_run_words {
   if (setup.recompute == recompute_mode::full) {
     if (setup.recompute_span > 1) made.recompute_span = setup.recompute_span;
     if (setup.recompute_layers > 0) made.recompute_layers = setup.recompute_layers;
+    if (setup.saves_costly_results) made.saves_costly_results = true;
   }
   if (setup.recompute == recompute_mode::selective && setup.modules != recomputed_modules{})
     made.modules = setup.modules;
@@ -109,6 +110,7 @@ struct planned_run_words {
   if (setup.framework.implementation.cut_cross_entropy) made.cut_cross_entropy = true;
   if (setup.framework.layers().chunks_loss)
     made.loss_chunks = setup.framework.implementation.loss_chunks;
+  if (setup.graphs.iteration) made.cuda_graphs = true;
   const engine& sharing = setup.framework.engine;
   if (sharing.is->gathers_weights && plan.accumulation > 1)
     made.reduces_every_micro_batch = sharing.reduces_every_micro_batch;

@@ -217,9 +217,7 @@ struct torchtitan_plan {
     parallelism["pipeline_parallel_last_stage_less_layers"] = split.head_layers;
   }
   if (config.weights_on_host) training["enable_cpu_offload"] = *config.weights_on_host;
-  // On by default since 0.3: they keep gradients between steps and have a pool, which no estimate
-  // counts, and there are none of pipelines and most experts among ranks.
-  training["disable_cuda_graphs"] = true;
+  training["disable_cuda_graphs"] = !is_set(config.cuda_graphs);  // on by default
   if (config.micro_batch && is_pipelined) {
     parallelism["pipeline_parallel_microbatch_size"] = *config.micro_batch;
     training["local_batch_size"] =
@@ -355,6 +353,7 @@ struct torchtitan_plan {
                                    "recompute",
                                    "saves_costly_results",
                                    "loss_chunks",
+                                   "cuda_graphs",
                                    "clip_norm",
                                    "learning_rate",
                                    "steps",

@@ -387,7 +387,11 @@ class torchtitan_reader {
     }
   }
   // Of versions from 0.3 on
-  void read_loss() { config_.loss_chunks = from_.integer("loss.num_chunks"); }
+  void read_loss() {
+    config_.loss_chunks = from_.integer("loss.num_chunks");
+    if (const auto without = from_.flag("training.disable_cuda_graphs"))
+      config_.cuda_graphs = !*without;
+  }
   void read_rates() {
     config_.learning_rate = from_.number("optimizer.lr");
     config_.weight_decay = from_.number("optimizer.weight_decay");
@@ -439,10 +443,6 @@ class torchtitan_reader {
                                    "fault_tolerance.enable"})
       if (const auto is = from_.flag(path); is && *is)
         say(remark::kind::doubtful, path, "is true, which the estimate leaves out");
-    if (const auto without = from_.flag("training.disable_cuda_graphs"); without && !*without)
-      say(remark::kind::doubtful,
-          "training.disable_cuda_graphs",
-          "is false; the estimate leaves out what CUDA graphs keep");
     if (const std::string sums = from_.text("training.mixed_precision_reduce");
         !sums.empty() && sums != "float32")
       say(remark::kind::doubtful,
@@ -455,7 +455,6 @@ class torchtitan_reader {
           "is above 1, which the estimate leaves out");
     for (const char* const path : {"parallelism.pipeline_parallel_schedule_csv",
                                    "lr_scheduler.total_steps",
-                                   "quantize",
                                    "override"})
       if (const value* const found = from_.find(path, true);
           found != nullptr && (found->text() == nullptr || !found->text()->empty()))
@@ -476,6 +475,7 @@ class torchtitan_reader {
                      "fault_tolerance",
                      "float8",
                      "mx",
+                     "quantize",  // of converters, which model.converters names
                      "model",
                      "module",
                      "config",

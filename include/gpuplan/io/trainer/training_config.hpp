@@ -127,6 +127,7 @@ struct training_config {
   known<bool> cut_cross_entropy{};    // likewise as `liger_kernels`
   known<bool> liger_kernels{};        // as `implementation` has it
   known<std::int64_t> loss_chunks{};  // likewise, torchtitan's
+  known<bool> cuda_graphs{};          // one of the passes of a step, as `captured_parts::iteration`
   known<said_zero_settings> zero{};
   known<bool> overlaps_reduction{};         // of DeepSpeed, as `engine` has it
   known<bool> reduces_every_micro_batch{};  // as `engine` has it; default: false (Accelerate's)

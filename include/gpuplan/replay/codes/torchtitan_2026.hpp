@@ -65,6 +65,17 @@ class torchtitan_decoder : public model_code {
 
   /// Each micro-batch has its own.
   constexpr void make_batch() override {}
+  /// What the graph of a step reads, into which each micro-batch and the number of all tokens is
+  /// copied; and where its random numbers begin.
+  constexpr void make_leftovers() override {
+    if (!setup.graphs.iteration) return;
+    const auto charged = t.charge(purpose::buffers);
+    for (int at = 0; at < 3; ++at)
+      read_by_graph_.push(t.make({plan.micro_batch, setup.sequence_length}, element::int64));
+    make_masks(read_by_graph_);
+    const int scalars = setup.recompute != recompute_mode::none ? 3 : 1;
+    for (int at = 0; at < scalars; ++at) read_by_graph_.push(t.make(sizes{1}, element::int64));
+  }
 
   constexpr value forward() override {
     make_micro_batch();
@@ -196,17 +207,18 @@ class torchtitan_decoder : public model_code {
     ids_.push(t.make(all, element::int64));
     positions_.push(t.make(all, element::int64));
     labels_ = t.make(all, element::int64);
-    make_masks();
+    held_tensors masks(t);
+    make_masks(masks);
+    for (int at = 0; at < masks.size(); ++at) t.hold_with_graph(masks[at]);
   }
   // Where documents end, and which blocks of queries and keys see each other at all, partly or
   // whole, by query and by key.
-  constexpr virtual void make_masks() {
+  constexpr virtual void make_masks(held_tensors& made) {
     const std::int64_t rows = plan.micro_batch;
     const std::int64_t tokens = setup.sequence_length;
     const std::int64_t blocks = ceil_div(tokens, 128);
     const auto make = [&](const sizes& size) {
-      const value mask = t.make(size, element::int32, {"mask"});
-      t.hold_with_graph(mask);
+      made.push(t.make(size, element::int32, {"mask"}));
     };
     if (rows == 1) {
       make(sizes{tokens});
@@ -452,6 +464,7 @@ class torchtitan_decoder : public model_code {
   value* angles_ = nullptr;  // by layer
   int micro_ = static_cast<int>(plan.accumulation) - 1;
   held_tensors ids_{t}, positions_{t};  // by micro-batch
+  held_tensors read_by_graph_{t};
   value labels_{};
   value tokens_in_all_{};
   value loss_{}, last_loss_{};

@@ -156,10 +156,9 @@ class torchtitan_gpt_oss final : public torchtitan_mixture {
   [[nodiscard]] constexpr bool rotates_halves() const override { return true; }
 
   // VarlenMetadata: where documents begin
-  constexpr void make_masks() override {
+  constexpr void make_masks(held_tensors& made) override {
     t.executes(plan.micro_batch * 100, {.kernels = 20});
-    const value ends = t.make(sizes{plan.micro_batch + 1}, element::int32, {"mask"});
-    t.hold_with_graph(ends);
+    made.push(t.make(sizes{plan.micro_batch + 1}, element::int32, {"mask"}));
   }
 
   constexpr void build_layer(layer_modules& made, std::int64_t at, bool trains) override {
