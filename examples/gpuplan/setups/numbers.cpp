@@ -43,6 +43,7 @@ constexpr plain_words said[] = {
     {gpuplan::fact::adapter_dropout, "--lora-dropout, lora_dropout"},
     {gpuplan::fact::under_autocast, "--precision bf16-autocast"},
     {gpuplan::fact::objective, "--objective"},
+    {gpuplan::fact::graph_of_iteration, "--cuda-graphs"},
     {gpuplan::fact::compute_capability, "of the GPU, 80 for 8.0"},
 };
 

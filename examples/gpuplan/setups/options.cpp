@@ -212,12 +212,23 @@ void check(const result<T>& valid, const training_setup& setup) {
                     valid.why());
 }
 
+// torchtitan's files are of 0.3 where they say so or it alone has the model, as for `gpuplan check`.
+bool are_of_torchtitan_2026(const arguments& given, const training_setup& to) {
+  const io::training_config& said = given.files.config;
+  const auto divides = [](const known<std::int64_t>& ranks) { return ranks && *ranks > 1; };
+  return given.framework == "torchtitan" && !given.from.empty() &&
+         (said.loss_chunks || !catalog::runs(catalog::torchtitan, to)) &&
+         !divides(said.tensor_parallel) && !divides(said.pipeline_parallel) &&
+         !divides(said.context_parallel) && catalog::runs(catalog::torchtitan_2026, to);
+}
+
 // By its name; else as transformers calls the model's, or where that does not run it or cannot
 // share its experts, the first of the catalogue that does. Trainers' files mean their own code, and
 // parts are put together by that of their model alone.
 void choose_framework(const arguments& given, const named_model& model, training_setup& to) {
   auto chosen = given.framework.empty() ? catalog::implementation_of(model.known_as)
-                                        : catalog::find_framework(given.framework);
+                : catalog::find_framework(are_of_torchtitan_2026(given, to) ? "torchtitan-2026"
+                                                                            : given.framework);
   const bool shares = given.from.empty() && to.parallelism.expert_parallel > 1;
   const auto trains = [&](const framework& by) { return !shares || shares_experts(by, to); };
   const bool is_run = chosen && catalog::runs(chosen->framework, to);
@@ -236,6 +247,11 @@ void choose_framework(const arguments& given, const named_model& model, training
   to.framework = chosen->framework;
   to.framework.implementation.liger_kernels = given.liger;
   to.framework.implementation.cut_cross_entropy = given.cut_cross_entropy;
+  const io::training_config& said = given.files.config;
+  if (said.loss_chunks && to.framework.layers().chunks_loss)
+    to.framework.implementation.loss_chunks = *said.loss_chunks;
+  to.graphs.iteration = given.cuda_graphs || (said.cuda_graphs && *said.cuda_graphs &&
+                                              to.framework.layers().captures_graphs);
   if (given.reference)
     to.reference = *given.reference;
   else if (to.objective == training_objective::group_relative)
@@ -388,7 +404,7 @@ void add_model_options(CLI::App& app, arguments& to) {
                "Liger's kernels in place of transformers' own: norms, MLP, positions and loss")
       ->group(group);
   app.add_flag("--cuda-graphs",
-               to.setup.graphs.iteration,
+               to.cuda_graphs,
                "The passes of a step are one CUDA graph, as torchtitan 0.3 has them by default and "
                "Megatron-Core's full_iteration")
       ->group(group);
