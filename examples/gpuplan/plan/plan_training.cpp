@@ -194,7 +194,8 @@ std::string instead(const plan_request& request, const lifted_limit& lifted) {
   return alone + " together with " + instead(request, *lifted.with, lifted.plan);
 }
 
-// Options for code that divides the model among GPUs, or trains less of it, and has a plan.
+// Options for code that divides the model among GPUs, keeps less or trains less of it, and has a
+// plan.
 std::vector<std::string> codes_that_plan(const request& given) {
   const auto plans = [&](const arguments& asked) {
     try {
@@ -212,8 +213,16 @@ std::vector<std::string> codes_that_plan(const request& given) {
     if (plans(asked)) codes.emplace_back(std::string("--framework ") + code);
   }
   asked = given.asked;
+  asked.setup.liger = true;
+  if (!given.asked.setup.liger && plans(asked)) codes.emplace_back("--liger");
+  asked = given.asked;
+  const trainable& trains = given.asked.setup.setup.trains;
+  if (trains.what == training::adapters && trains.adapters.base.block == 0) {
+    setups::train_adapters(asked.setup.setup, trains.adapters.rank, true);
+    if (plans(asked)) codes.push_back("--qlora " + std::to_string(trains.adapters.rank));
+  }
   for (const char* way : {"--lora 16", "--qlora 16"}) {
-    if (given.asked.setup.setup.trains.what != training::full) break;
+    if (trains.what != training::full) break;
     setups::train_adapters(asked.setup.setup, 16, std::string(way) == "--qlora 16");
     if (plans(asked)) codes.emplace_back(way);
   }

@@ -187,6 +187,7 @@ named_cluster made_of(const cluster_words& given,
                       std::to_string(total_gpus(on)) + "; at most " + std::to_string(most_gpus) +
                       " GPUs are taken");
   if (const auto* network = of_cluster(given.network, at)) on.between_nodes = *network * 1_GBps;
+  if (const auto* link = of_cluster(given.link, at)) on.inside_node = *link * 1_GBps;
   if (given.network_kind) on.network = *given.network_kind;
   if (const auto* price = of_cluster(given.price, at))
     on.price_per_gpu = dated_price{*price * 1_usd_per_hour, "today", "the command line"};
@@ -291,7 +292,7 @@ void add_cluster_options(CLI::App& app, cluster_words& to) {
            to.total,
            guides::whole_number(1, most_gpus),
            "All GPUs of the run: one number for all kinds, or one for each (8,16); so also --nodes "
-           "to --carbon");
+           "to --carbon (default: as files or a layout say; of plans a node of 8)");
   add_list(app, "--nodes", to.nodes, guides::whole_number(1, 1 << 16), "Nodes, instead of --gpus")
       ->excludes("--gpus");
   add_list(app,
@@ -304,6 +305,12 @@ void add_cluster_options(CLI::App& app, cluster_words& to) {
            to.link_domain,
            guides::whole_number(1, 1 << 16),
            "GPUs that NVLink joins across nodes, at most (default: those of a node)");
+  add_list(app,
+           "--link",
+           to.link,
+           guides::finite_number(1e-3, 1e6),
+           "GB/s of a GPU to the others of its node, each direction (default: of its NVLink, or "
+           "PCIe where it has none; two cards without a bridge have PCIe's)");
   add_list(app,
            "--network",
            to.network,
@@ -350,6 +357,7 @@ std::vector<named_cluster> clusters_of(const cluster_words& given,
   check_count("--nodes", given.nodes, gpus.size());
   check_count("--gpus-per-node", given.gpus_per_node, gpus.size());
   check_count("--link-domain", given.link_domain, gpus.size());
+  check_count("--link", given.link, gpus.size());
   check_count("--network", given.network, gpus.size());
   check_count("--price", given.price, gpus.size());
   check_count("--power", given.power, gpus.size());

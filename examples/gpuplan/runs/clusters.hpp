@@ -28,6 +28,7 @@ struct cluster_words {
   std::vector<std::int64_t> nodes{};
   std::vector<std::int64_t> gpus_per_node{};
   std::vector<std::int64_t> link_domain{};  // GPUs that their links join across nodes
+  std::vector<double> link{};               // GB/s of a GPU inside a node
   std::vector<double> network{};            // GB/s of a node
   gpuplan::known<gpuplan::network_kind> network_kind{};
   std::vector<double> price{};   // dollars of a GPU and hour
@@ -51,8 +52,8 @@ struct cluster_defaults {
 inline constexpr std::int64_t usual_gpus_per_node = 8;
 inline constexpr double usual_network = 200;  // GB/s of a node: eight adapters of 200 Gbit/s
 
-/// `--gpu`, `--system`, `--gpus`, `--nodes`, `--gpus-per-node`, `--link-domain`, `--network`,
-/// `--network-kind`, `--price`, `--power`, `--carbon`, `--prices` and `--cluster`, `--slurm-nodes`,
+/// `--gpu`, `--system`, `--gpus`, `--nodes`, `--gpus-per-node`, `--link-domain`, `--link`,
+/// `--network`, `--network-kind`, `--price`, `--power`, `--carbon`, `--prices` and `--cluster`, `--slurm-nodes`,
 /// `--price-list`, `--region` and `--spot`.
 void add_cluster_options(CLI::App& app, cluster_words& to);
 /// Of these, the one of networks, with what is taken where it is not given.

@@ -31,6 +31,7 @@ class search {
 
   std::vector<remedy> all() {
     try_recomputing("", "", setup_);
+    take_liger();
     share();
     if (setup_.trains.what == training::full) train_adapters();
     if (setup_.trains.what == training::adapters) quantise();
@@ -64,6 +65,17 @@ class search {
     return try_out(options + (options.empty() ? "" : " ") + "--recompute full",
                    words + (words.empty() ? "" : ", ") + "full recomputation",
                    setup);
+  }
+
+  // Its loss has no logits, which are the most of small batches.
+  void take_liger() {
+    if (!setup_.framework.layers().has_liger_kernels ||
+        setup_.framework.implementation.liger_kernels)
+      return;
+    training_setup kernels = setup_;
+    kernels.framework.implementation.liger_kernels = true;
+    if (!try_out("--liger", "Liger's kernels", kernels))
+      try_recomputing("--liger", "Liger's kernels", kernels);
   }
 
   void share() {
@@ -127,10 +139,10 @@ class search {
     training_setup shorter = setup_;
     while (shorter.sequence_length >= 2 * shortest) {
       shorter.sequence_length /= 2;
-      if (try_out("--sequence-length " + std::to_string(shorter.sequence_length),
-                  "sequences of " + setups::grouped(shorter.sequence_length) + " tokens",
-                  shorter))
-        return;
+      const std::string option = "--sequence-length " + std::to_string(shorter.sequence_length);
+      const std::string words =
+          "sequences of " + setups::grouped(shorter.sequence_length) + " tokens";
+      if (try_out(option, words, shorter) || try_recomputing(option, words, shorter)) return;
     }
   }
 

@@ -42,7 +42,7 @@ constexpr plain_words said[] = {
     {gpuplan::fact::adapter_experts, "adapters beside experts, which all-linear has too"},
     {gpuplan::fact::adapter_dropout, "--lora-dropout, lora_dropout"},
     {gpuplan::fact::under_autocast, "--precision bf16-autocast"},
-    {gpuplan::fact::objective, "--objective"},
+    {gpuplan::fact::objective, "--objective, of which gpuplan memory alone has sft, dpo and grpo"},
     {gpuplan::fact::graph_of_iteration, "--cuda-graphs"},
     {gpuplan::fact::compute_capability, "of the GPU, 80 for 8.0"},
 };

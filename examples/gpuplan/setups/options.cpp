@@ -299,6 +299,14 @@ void set_length_and_encodings(const arguments& given, training_setup& to) {
     throw bad_request("--sequence-length " + length + ": the model has " + std::to_string(rows) +
                       " learned positions; --position-rows " + length + " gives it more");
   }
+  const bool has_targets = to.model.kind == model_kind::encoder_decoder;
+  if (to.target_length == 0)
+    to.target_length = io::usual_target_length(to.model, to.sequence_length);
+  else if (const std::int64_t rows = to.model.decoder.position_rows; !has_targets)
+    throw bad_request("--target-length: the model has no encoder beside a decoder");
+  else if (rows != 0 && to.target_length > rows)
+    throw bad_request("--target-length " + std::to_string(to.target_length) + ": the decoder has " +
+                      std::to_string(rows) + " learned positions");
   const bool is_alone = to.composite == nullptr;
   if (is_alone && to.model.kind == model_kind::encoder && to.model.head == head_kind::none)
     to.encodings = 2;
@@ -390,6 +398,13 @@ void add_model_options(CLI::App& app, arguments& to) {
                  to.setup.sequence_length,
                  "Tokens of a sequence (default: 4096 of decoders, else 512, and no more than the "
                  "model has positions)")
+      ->group(group)
+      ->type_name("N")
+      ->transform(positive_count());
+  app.add_option("--target-length",
+                 to.setup.target_length,
+                 "Tokens of the decoder beside an encoder (default: as many, and no more than it "
+                 "has positions)")
       ->group(group)
       ->type_name("N")
       ->transform(positive_count());
@@ -881,7 +896,8 @@ int usual_zero_stage(const engine_class& engine) {
 
 void put_on_one_gpu(training_setup& to) {
   const engine_class* const alone = to.framework.layers().engine;
-  to.framework.engine.is = alone != nullptr ? alone : &engine_classes::ddp;
+  if (!to.framework.layers().is_pipelined)  // Megatron's has its own
+    to.framework.engine.is = alone != nullptr ? alone : &engine_classes::ddp;
   to.parallelism = {.zero_stage = usual_zero_stage(*to.framework.engine.is)};
 }
 
@@ -1016,6 +1032,7 @@ std::string in_words(const training_setup& setup, const batch_plan& plan) {
   const bool is_vision = setup.model.kind == model_kind::vision;
   std::string text = counted(plan.micro_batch, is_vision ? "image" : "sample");
   if (!is_vision) text += " of " + counted(setup.sequence_length, "token");
+  if (setup.target_length != 0) text += " and " + grouped(setup.target_length) + " of the decoder";
   if (plan.accumulation > 1) text += " " + grouped(plan.accumulation) + " times";
   const parallelism& layout = setup.parallelism;
   const bool is_divided =

@@ -39,6 +39,7 @@ struct said_by {
 };
 constexpr said_by options_of_members[] = {
     {"sequence_length", "--sequence-length"},
+    {"target_length", "--target-length"},
     {"gpus", "--gpus"},
     {"gpus", "--nodes"},
     {"gpus", "--data-parallel"},
@@ -48,7 +49,8 @@ constexpr said_by options_of_members[] = {
     {"weights", "--precision"},
 };
 
-void tell_all(const CLI::App& app, const arguments& given) {
+// Says what was assumed, and takes back what the estimate has not beside the files' layout.
+void tell_all(const CLI::App& app, arguments& given) {
   const auto is_given = [&](const char* option) {
     const CLI::Option* const is = app.get_option_no_throw(option);
     return is != nullptr && is->count() > 0;
@@ -73,8 +75,12 @@ void tell_all(const CLI::App& app, const arguments& given) {
   }
   const io::configured_training made = io::configured(given.files, context);
   for (const io::remark& one : made.remarks) tell(one.key + ": " + one.text);
-  for (const io::assumption& one : made.assumed)
+  for (const io::assumption& one : made.assumed) {
     if (counts(one)) tell("taken as " + one.text);
+    if (one.member == "liger_kernels" && !is_given("--liger")) given.liger = false;
+    if (one.member == "cut_cross_entropy" && !is_given("--cut-cross-entropy"))
+      given.cut_cross_entropy = false;
+  }
   const bool counts_samples = app.get_option_no_throw("--average-tokens") != nullptr &&
                               (is_given("--samples") || (said.samples && !is_given("--tokens")));
   if (said.packing && *said.packing && counts_samples && !is_given("--average-tokens"))

@@ -85,7 +85,7 @@ enum class sweep_unit { none, time, share, memory };
 struct sweep_column {
   const char* name;  // in files that gpuplan writes
   sweep_unit unit;
-  std::array<const char*, 5> others{};  // letters and digits alone, without the unit
+  std::array<const char*, 8> others{};  // letters and digits alone, without the unit
 };
 
 [[nodiscard]] inline const sweep_column& column_of(sweep_field field) {
@@ -128,7 +128,14 @@ struct sweep_column {
        {"gpu", "gpuutil", "utilization", "gpuutilization", "util"}},
       {"memory_bytes",
        sweep_unit::memory,
-       {"mem", "gpumemory", "gpumem", "peakmemory", "maxmemory"}},
+       {"mem",
+        "gpumemory",
+        "gpumem",
+        "peakmemory",
+        "peakmem",
+        "maxmemory",
+        "maxmem",
+        "maxmemoryallocated"}},
       {"subject", sweep_unit::none},
       {"date", sweep_unit::none},
   };

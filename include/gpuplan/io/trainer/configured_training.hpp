@@ -78,6 +78,15 @@ inline constexpr std::int64_t usual_sequence_length_of_files = 2048;
   return model.position_rows != 0 ? std::min(usual, model.position_rows) : usual;
 }
 
+/// The tokens that the decoder of an encoder-decoder reads where nobody says: 0, as many as the
+/// encoder, or no more than it has learned positions (of Whisper 448).
+[[nodiscard]] constexpr std::int64_t usual_target_length(const transformer& model,
+                                                         std::int64_t sequence_length) {
+  const std::int64_t rows = model.decoder.position_rows;
+  return model.kind == model_kind::encoder_decoder && rows != 0 && rows < sequence_length ? rows
+                                                                                         : 0;
+}
+
 /// The recipe that these words mean to such an engine. Absent where it has none.
 [[nodiscard]] constexpr known<precision_recipe> recipe_of(training_precision precision,
                                                           const engine_class& engine) {
@@ -256,11 +265,11 @@ inline void set_zero(const training_config& config, training_setup& setup) {
   if (config.zero->persistence_threshold_of_width) by.zero.persistence_threshold = 10 * width;
 }
 
-/// The framework of a tool that runs its own layers; nothing of those that run the model's own.
+/// The framework of a tool that runs its own layers, or of one of several ("torchrun and
+/// megatron-lm"); nothing of those that run the model's own.
 [[nodiscard]] inline const char* framework_of_tool(std::string_view tool) {
-  return tool.starts_with("megatron")     ? "megatron-te"
-         : tool.starts_with("torchtitan") ? "torchtitan"
-                                          : nullptr;
+  const auto has = [&](const char* name) { return tool.find(name) != std::string_view::npos; };
+  return has("megatron") ? "megatron-te" : has("torchtitan") ? "torchtitan" : nullptr;
 }
 
 /// The recipe with weights that are held in this format. Where the engine has copies of them in
@@ -418,6 +427,11 @@ class training_builder {
       assume("sequence_length",
              "sequences of " + text(to_.setup.sequence_length) +
                  " tokens: no file says how long they are");
+    std::int64_t& target = to_.setup.target_length;
+    target = usual_target_length(to_.setup.model, to_.setup.sequence_length);
+    if (target != 0)
+      assume("target_length",
+             "targets of " + text(target) + " tokens, as many as the decoder has positions");
   }
 
   void set_layout() {
@@ -544,6 +558,10 @@ class training_builder {
     training_setup& setup = to_.setup;
     if (framework_of_tool(tool_) == nullptr) set_dropouts(context_.dropouts, setup);
     io::set_step(config_, setup);
+    if (tool_.find("trl") != std::string::npos)
+      assume("objective",
+             "a loss of all logits at once; TRL's trainers have parts of them, which gpuplan memory "
+             "--from FILE --objective sft, dpo or grpo counts");
     setup.graphs.iteration =
         says_yes(config_.cuda_graphs) && setup.framework.layers().captures_graphs;
     if (says_yes(config_.cuda_graphs) && !setup.graphs.iteration)
