@@ -66,6 +66,13 @@ io::read_config file_of(const io::training_config& config) {
   return {.tool = "test", .config = config};
 }
 
+TEST_CASE("whose code runs is no matter of the order of files") {
+  for (const char* tools : {"megatron-lm", "torchrun and megatron-lm", "megatron-lm and torchrun"})
+    CHECK(std::string_view(io::framework_of_tool(tools)) == "megatron-te");
+  CHECK(std::string_view(io::framework_of_tool("torchrun and torchtitan")) == "torchtitan");
+  CHECK(io::framework_of_tool("accelerate and trl") == nullptr);
+}
+
 TEST_CASE("a file of adapters is what the library says of the same setup") {
   const temporary_file file(adapters);
   const json rows =

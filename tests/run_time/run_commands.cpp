@@ -886,6 +886,74 @@ TEST_CASE("a network is of the kind that an option or a file states") {
   CHECK(has(refusal_of("time", by("token-ring")), "omni-path"));
 }
 
+TEST_CASE("a link inside a node is as fast as an option states") {
+  const auto step = [](words more) {
+    more.insert(more.begin(),
+                {"gpt2-xl", "--gpu", "3090", "--gpus", "2", "--batch", "8", "--zero", "3"});
+    more.insert(more.end(), {"--tokens", "1e9"});
+    return number(rows_of("time", more)[0], "step_s");
+  };
+  CHECK(step({"--link", "12"}) > 1.5 * step({}));
+  CHECK(step({"--link", "56.25"}) == near(step({})));  // of its NVLink
+}
+
+TEST_CASE("a decoder reads no more than it has positions for") {
+  const words whisper{"whisper-small", "--gpu", "3090", "--batch", "16"};
+  const auto with = [&](const char* target) {
+    words more = whisper;
+    more.insert(more.end(), {"--target-length", target, "--tokens", "1e9"});
+    return more;
+  };
+  const auto step = [&](const words& given) { return number(rows_of("time", given)[0], "step_s"); };
+  words usual = whisper;
+  usual.insert(usual.end(), {"--tokens", "1e9"});
+  CHECK(step(usual) == near(step(with("448"))));
+  CHECK(step(with("64")) < 0.9 * step(usual));
+  CHECK(has(refusal_of("time", with("449")), "the decoder has 448 learned positions"));
+  CHECK(has(refusal_of("time", {"gpt2", "--batch", "8", "--target-length", "64"}),
+            "no encoder beside a decoder"));
+  CHECK(step({"t5-base", "--batch", "8", "--tokens", "1e9", "--target-length", "64"}) <
+        step({"t5-base", "--batch", "8", "--tokens", "1e9"}));
+}
+
+TEST_CASE("Megatron's checkpoints have weights and what its optimizer keeps") {
+  const words asked{"llama-3-8b",
+                    "--framework",
+                    "megatron-te",
+                    "--gpu",
+                    "h100-sxm",
+                    "--gpus",
+                    "32",
+                    "--zero",
+                    "1",
+                    "--batch",
+                    "1024",
+                    "--tokens",
+                    "1e12",
+                    "--price",
+                    "3"};
+  words kept = asked;
+  kept.insert(kept.end(), {"--save-every", "1000", "--storage", "1TB"});
+  // 14 bytes of each parameter
+  const outcome answer = output_of_command("cost", kept);
+  CHECK(answer.status == 0);
+  CHECK(has(answer.out, "112"));
+}
+
+TEST_CASE("stages that do not divide the layers are refused with a split that does") {
+  CHECK(has(refusal_of("time",
+                       {"llama-3.1-405b",
+                        "--framework",
+                        "megatron-te",
+                        "--pipeline-parallel",
+                        "16",
+                        "--batch",
+                        "64",
+                        "--tokens",
+                        "1e9"}),
+            "with --pipeline-split EL it does"));
+}
+
 TEST_CASE("clusters of a file have their GPUs, network, price, power and carbon") {
   const temporary_file file(
       "[cloud]\ngpu = 'h100-sxm'\ngpus_per_node = 8\nnodes = 2\nprice_per_gpu_hour = 3\n"

@@ -99,6 +99,8 @@ TEST_CASE("columns are found by the names and units of other programs") {
       "batch_size,num_workers,amp,pin_memory,io_us,fwd_ms,bwd_s,opt (ms),all-reduce (us),GPU util "
       "[%],Peak memory (MB),lr\r\n"
       "32,4,True,1,1000,2,0.004,0.5,250,75,2000,0.001\r\n",
+      "batch_size,num_workers,amp,pin_memory,io_us,fwd_ms,bwd_s,opt (ms),all-reduce (us),GPU util "
+      "[%],max_memory_allocated_gb\n32,4,True,1,1000,2,0.004,0.5,250,75,2\n",
       "{\"BatchSize\": 32, \"workers\": 4, \"use_amp\": true, \"pinned\": \"yes\", \"data_s\": "
       "0.001, \"forward_s\": 2e-3, \"backward_us\": 4000, \"optimizer_ms\": 0.5, \"comm_ms\": "
       "0.25, "
