@@ -377,7 +377,7 @@ TEST_CASE("splits of stages are taken as plans say them") {
         pipeline_split{.first_stage_layers = 3, .last_stage_layers = 2},
         pipeline_split{.first_stage_layers = 3},
         pipeline_split{.last_stage_layers = 21}}) {
-    const std::string words = plan_program::split_in_letters(split);
+    const std::string words = setups::split_in_letters(split);
     CAPTURE(words);
     REQUIRE(said(words));
     CHECK(*said(words) == split);
