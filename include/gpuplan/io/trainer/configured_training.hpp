@@ -558,10 +558,6 @@ class training_builder {
     training_setup& setup = to_.setup;
     if (framework_of_tool(tool_) == nullptr) set_dropouts(context_.dropouts, setup);
     io::set_step(config_, setup);
-    if (tool_.find("trl") != std::string::npos)
-      assume("objective",
-             "a loss of all logits at once; TRL's trainers have parts of them, which gpuplan memory "
-             "--from FILE --objective sft, dpo or grpo counts");
     setup.graphs.iteration =
         says_yes(config_.cuda_graphs) && setup.framework.layers().captures_graphs;
     if (says_yes(config_.cuda_graphs) && !setup.graphs.iteration)
@@ -659,7 +655,15 @@ class training_builder {
       valid = validate(setup, to_.plan);
       if (valid) assume("padding_free", "each sample in a row of its own: " + why);
     }
-    if (valid) return;
+    if (valid) {
+      training_setup in_parts = setup;
+      in_parts.objective = training_objective::supervised;
+      if (tool_.find("trl") != std::string::npos && validate(in_parts, to_.plan))
+        assume("objective",
+               "a loss of all logits at once; TRL's trainers have parts of them, which gpuplan "
+               "memory --from FILE --objective sft, dpo or grpo counts");
+      return;
+    }
     if (!config_.precision && by.has_own_step)
       return refuse(
           "no file states a mixed precision, as bf16 or fp16, or it is left to the "
