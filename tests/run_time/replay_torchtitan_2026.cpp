@@ -60,7 +60,8 @@ struct measured_sinks {
 constexpr measured_sinks with_sinks[] = {
 #include "torchtitan_2026_gpt_oss.inc"
 };
-// The passes as one CUDA graph: what is there while it runs, with the most that its pool has at once.
+// The passes as one CUDA graph: what is there while it runs, with the most that its pool has at
+// once.
 struct captured_step {
   measured_step step;
   std::int64_t experts, chosen, width;
@@ -128,11 +129,12 @@ training_setup setup_of(const measured_sinks& measured) {
 }
 
 training_setup setup_of(const captured_step& measured) {
-  training_setup setup = measured.experts == 0 ? setup_of(measured.step)
-                                               : setup_of(measured_mixture{.step = measured.step,
-                                                                           .experts = measured.experts,
-                                                                           .chosen = measured.chosen,
-                                                                           .width = measured.width});
+  training_setup setup = measured.experts == 0
+                             ? setup_of(measured.step)
+                             : setup_of(measured_mixture{.step = measured.step,
+                                                         .experts = measured.experts,
+                                                         .chosen = measured.chosen,
+                                                         .width = measured.width});
   setup.optimizer.loop = measured.loop;
   setup.graphs.iteration = true;
   return setup;
@@ -209,8 +211,9 @@ TEST_CASE("graphs of torchtitan 0.3 keep gradients, and the host launches one") 
   setup.framework = catalog::torchtitan_2026;
   const batch_plan plan{.micro_batch = 1, .data_parallel = 8};
   const auto forward = [&] {
-    return peaks_of(setup, plan).at[static_cast<int>(step_moment::forward)].of[static_cast<int>(
-        memory_part::gradients)];
+    return peaks_of(setup, plan)
+        .at[static_cast<int>(step_moment::forward)]
+        .of[static_cast<int>(memory_part::gradients)];
   };
   const auto counts = counts_of(setup, plan);
   CHECK(forward() == 0);

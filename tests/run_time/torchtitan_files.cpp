@@ -154,8 +154,8 @@ TEST_CASE("flags change what torchtitan's registry sets") {
   CHECK(says(is.cuda_graphs, true));
   CHECK(says(of({"llama3_8b", "--training.disable_cuda_graphs"}).config.cuda_graphs, false));
 
-  const read_config smaller = of({"llama3_8b", "--training.num_tokens_per_microbatch_per_dp_rank",
-                                  "24576"});
+  const read_config smaller =
+      of({"llama3_8b", "--training.num_tokens_per_microbatch_per_dp_rank", "24576"});
   CHECK(says(smaller.config.micro_batch, std::int64_t{3}));
   CHECK(says(smaller.config.saves_costly_results, true));
 

@@ -316,8 +316,7 @@ void add_cluster_options(CLI::App& app, cluster_words& to) {
            to.network,
            guides::finite_number(1e-3, 1e6),
            "GB/s of a node, each direction, all its adapters together (default: 200)");
-  add_network_kind_option(
-      app, to.network_kind, "(default: as --system has it, else infiniband)")
+  add_network_kind_option(app, to.network_kind, "(default: as --system has it, else infiniband)")
       ->group("GPUs");
   add_cost_options(app, to);
 }

@@ -15,7 +15,7 @@
 namespace CLI {
 class App;
 class Option;
-}
+}  // namespace CLI
 
 namespace runs {
 
@@ -53,8 +53,8 @@ inline constexpr std::int64_t usual_gpus_per_node = 8;
 inline constexpr double usual_network = 200;  // GB/s of a node: eight adapters of 200 Gbit/s
 
 /// `--gpu`, `--system`, `--gpus`, `--nodes`, `--gpus-per-node`, `--link-domain`, `--link`,
-/// `--network`, `--network-kind`, `--price`, `--power`, `--carbon`, `--prices` and `--cluster`, `--slurm-nodes`,
-/// `--price-list`, `--region` and `--spot`.
+/// `--network`, `--network-kind`, `--price`, `--power`, `--carbon`, `--prices` and `--cluster`,
+/// `--slurm-nodes`, `--price-list`, `--region` and `--spot`.
 void add_cluster_options(CLI::App& app, cluster_words& to);
 /// Of these, the one of networks, with what is taken where it is not given.
 CLI::Option* add_network_kind_option(CLI::App& app,

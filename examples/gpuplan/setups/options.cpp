@@ -212,7 +212,8 @@ void check(const result<T>& valid, const training_setup& setup) {
                     valid.why());
 }
 
-// torchtitan's files are of 0.3 where they say so or it alone has the model, as for `gpuplan check`.
+// torchtitan's files are of 0.3 where they say so or it alone has the model, as for `gpuplan
+// check`.
 bool are_of_torchtitan_2026(const arguments& given, const training_setup& to) {
   const io::training_config& said = given.files.config;
   const auto divides = [](const known<std::int64_t>& ranks) { return ranks && *ranks > 1; };
@@ -226,9 +227,10 @@ bool are_of_torchtitan_2026(const arguments& given, const training_setup& to) {
 // share its experts, the first of the catalogue that does. Trainers' files mean their own code, and
 // parts are put together by that of their model alone.
 void choose_framework(const arguments& given, const named_model& model, training_setup& to) {
-  auto chosen = given.framework.empty() ? catalog::implementation_of(model.known_as)
-                : catalog::find_framework(are_of_torchtitan_2026(given, to) ? "torchtitan-2026"
-                                                                            : given.framework);
+  auto chosen = given.framework.empty()
+                    ? catalog::implementation_of(model.known_as)
+                    : catalog::find_framework(are_of_torchtitan_2026(given, to) ? "torchtitan-2026"
+                                                                                : given.framework);
   const bool shares = given.from.empty() && to.parallelism.expert_parallel > 1;
   const auto trains = [&](const framework& by) { return !shares || shares_experts(by, to); };
   const bool is_run = chosen && catalog::runs(chosen->framework, to);

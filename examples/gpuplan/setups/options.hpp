@@ -56,7 +56,7 @@ struct arguments {
   bool quantised_weights = false;
   bool liger = false;
   bool cut_cross_entropy = false;
-  bool cuda_graphs = false;        // of a step's passes, whatever files say
+  bool cuda_graphs = false;  // of a step's passes, whatever files say
   gpuplan::known<gpuplan::reference_model>
       reference{};              // as what trains has it where no option says it
   bool never_clips = false;     // gradients: options or files say so

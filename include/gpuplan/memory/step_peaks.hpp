@@ -491,10 +491,10 @@ constexpr step_peaks with_pools_of_graphs(const training_setup& setup,
   // token, label and position in int64, the loss's mask in fp32
   const bool reads_all = setup.framework.layers().is_pipelined;
   const std::int64_t batch =
-      reads_all ? (plan.accumulation - 1) * plan.micro_batch *
-                      ceil_div(setup.sequence_length, setup.parallelism.context_parallel) *
-                      (3 * 8 + 4)
-                : 0;
+      reads_all
+          ? (plan.accumulation - 1) * plan.micro_batch *
+                ceil_div(setup.sequence_length, setup.parallelism.context_parallel) * (3 * 8 + 4)
+          : 0;
   for (memory_sum& one : peaks.at) {
     if (one.total == 0) continue;
     const bool is_last = &one == &peaks.at[static_cast<int>(step_moment::optimizer)];

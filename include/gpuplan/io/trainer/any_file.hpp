@@ -182,7 +182,8 @@ inline void remark_on_other_files(const read_launch& started, read_config& to) {
         key.resize(equals);
       }
       // of torchtitan a function, which its reader knows or misses
-      const bool is_function = to.tool == "torchtitan" && key == "--config" && !is_of_settings(name);
+      const bool is_function =
+          to.tool == "torchtitan" && key == "--config" && !is_of_settings(name);
       if (names_other_file(key) && !name.empty() && !is_function)
         to.remarks.push_back(other_file(key, name));
     }

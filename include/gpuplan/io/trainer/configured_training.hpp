@@ -84,7 +84,7 @@ inline constexpr std::int64_t usual_sequence_length_of_files = 2048;
                                                          std::int64_t sequence_length) {
   const std::int64_t rows = model.decoder.position_rows;
   return model.kind == model_kind::encoder_decoder && rows != 0 && rows < sequence_length ? rows
-                                                                                         : 0;
+                                                                                          : 0;
 }
 
 /// The recipe that these words mean to such an engine. Absent where it has none.

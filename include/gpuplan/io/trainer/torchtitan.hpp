@@ -53,8 +53,8 @@ namespace detail {
   return known;
 }
 
-/// The same of flags: `--module llama3 --config llama3_8b --training.seq_len 4096`, which change what
-/// a function of torchtitan's registry sets. Of another function the settings are missing.
+/// The same of flags: `--module llama3 --config llama3_8b --training.seq_len 4096`, which change
+/// what a function of torchtitan's registry sets. Of another function the settings are missing.
 [[nodiscard]] inline read_config read_torchtitan_words(const std::vector<std::string>& words,
                                                        read_config known = {}) {
   known.tool = "torchtitan";

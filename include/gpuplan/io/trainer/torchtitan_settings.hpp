@@ -29,8 +29,8 @@ inline constexpr torchtitan_integer torchtitan_integers[] = {
 };
 
 /// Models of the Hub, where torchtitan's registry has them, and what it sets there: float32 weights
-/// and bfloat16 products, a loss in 8 chunks, gradients clipped at 1, fused AdamW with a weight decay
-/// of 0.1, CUDA graphs unless layers are compiled, and the rate falling to 0 along a line.
+/// and bfloat16 products, a loss in 8 chunks, gradients clipped at 1, fused AdamW with a weight
+/// decay of 0.1, CUDA graphs unless layers are compiled, and the rate falling to 0 along a line.
 /// Source: torchtitan/models/*/config_registry.py of 0.3.0.
 struct torchtitan_model {
   const char* name;
@@ -41,7 +41,7 @@ struct torchtitan_model {
   std::int64_t steps;
   std::int64_t warm_up;
   double rate;
-  const char* recomputes;      // FullAC or SelectiveAC: activation_checkpoint.mode of its flags
+  const char* recomputes;  // FullAC or SelectiveAC: activation_checkpoint.mode of its flags
   std::int64_t tensor_parallel = 1;
   std::int64_t expert_parallel = 1;
   bool compiles = false;
@@ -453,9 +453,8 @@ class torchtitan_reader {
       say(remark::kind::doubtful,
           "parallelism.expert_tensor_parallel_degree",
           "is above 1, which the estimate leaves out");
-    for (const char* const path : {"parallelism.pipeline_parallel_schedule_csv",
-                                   "lr_scheduler.total_steps",
-                                   "override"})
+    for (const char* const path :
+         {"parallelism.pipeline_parallel_schedule_csv", "lr_scheduler.total_steps", "override"})
       if (const value* const found = from_.find(path, true);
           found != nullptr && (found->text() == nullptr || !found->text()->empty()))
         say(remark::kind::doubtful, path, "is there, which the estimate leaves out");

@@ -217,9 +217,7 @@ class torchtitan_decoder : public model_code {
     const std::int64_t rows = plan.micro_batch;
     const std::int64_t tokens = setup.sequence_length;
     const std::int64_t blocks = ceil_div(tokens, 128);
-    const auto make = [&](const sizes& size) {
-      made.push(t.make(size, element::int32, {"mask"}));
-    };
+    const auto make = [&](const sizes& size) { made.push(t.make(size, element::int32, {"mask"})); };
     if (rows == 1) {
       make(sizes{tokens});
       make(sizes{round_up(tokens + 1, 128)});
