@@ -129,13 +129,12 @@ training_setup setup_of(const measured_sinks& measured) {
 }
 
 training_setup setup_of(const captured_step& measured) {
-  training_setup setup = measured.experts == 0
-                             ? setup_of(measured.step)
-                             : setup_of(measured_mixture{.step = measured.step,
-                                                         .experts = measured.experts,
-                                                         .chosen = measured.chosen,
-                                                         .width = measured.width});
-  setup.optimizer.loop = measured.loop;
+  const auto& [step, experts, chosen, width, loop, bytes] = measured;
+  training_setup setup =
+      experts == 0
+          ? setup_of(step)
+          : setup_of(measured_mixture{step, experts, chosen, width, 0, 0, 0, 0, false, {}});
+  setup.optimizer.loop = loop;
   setup.graphs.iteration = true;
   return setup;
 }
