@@ -201,7 +201,7 @@ TEST_CASE("a graph of torchtitan 0.3's passes takes what it was measured to take
   }
 }
 
-TEST_CASE("graphs of torchtitan 0.3 keep gradients, and the host launches one") {
+TEST_CASE("graphs of torchtitan 0.3 keep gradients, and compute the same") {
   training_setup setup;
   setup.model = catalog::llama_3_8b;
   setup.sequence_length = 1024;

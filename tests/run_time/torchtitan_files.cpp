@@ -163,7 +163,10 @@ TEST_CASE("flags change what torchtitan's registry sets") {
   CHECK(says(mixture.expert_parallel, std::int64_t{2}));
   CHECK(says(mixture.schedule, rate_schedule::cosine));
   CHECK(*mixture.least_learning_rate == doctest::Approx(2.2e-5));
-  CHECK(says(of({"llama3_405b"}).config.precision, training_precision::fp8));
+  CHECK(says(mixture.cuda_graphs, false));
+  const training_config largest = of({"llama3_405b"}).config;
+  CHECK(says(largest.precision, training_precision::fp8));
+  CHECK(says(largest.cuda_graphs, true));
 
   const read_config unknown = of({"my_8b"});
   REQUIRE(unknown.remarks.size() == 1);

@@ -30,7 +30,7 @@ inline constexpr torchtitan_integer torchtitan_integers[] = {
 
 /// Models of the Hub, where torchtitan's registry has them, and what it sets there: float32 weights
 /// and bfloat16 products, a loss in 8 chunks, gradients clipped at 1, fused AdamW with a weight
-/// decay of 0.1, CUDA graphs unless layers are compiled, and the rate falling to 0 along a line.
+/// decay of 0.1, CUDA graphs unless ranks share experts, and the rate falling to 0 along a line.
 /// Source: torchtitan/models/*/config_registry.py of 0.3.0.
 struct torchtitan_model {
   const char* name;
@@ -122,7 +122,7 @@ inline constexpr torchtitan_model torchtitan_models[] = {
   set("training", "steps", by.steps);
   set("training", "max_norm", 1.0);
   set("training", "dtype", "float32");
-  set("training", "disable_cuda_graphs", by.compiles);
+  set("training", "disable_cuda_graphs", by.expert_parallel > 1);
   set("parallelism", "tensor_parallel_degree", by.tensor_parallel);
   set("parallelism", "expert_parallel_degree", by.expert_parallel);
   set("activation_checkpoint", "mode", by.recomputes);
