@@ -27,6 +27,7 @@ described_setup read_simumax(const row& source) {
   setup.optimizer.loop = gpuplan::optimizer_loop::fused;
   setup.optimizer.clips_gradients = true;
   setup.parallelism = layout_in(source);
+  setup.context_exchange = gpuplan::context_exchange::a2a;  // as its benchmarks are run
   const std::string_view rank = source.text("memory_rank");
   if (rank == "last") setup.place.stage = setup.parallelism.pipeline_parallel - 1;
   described.plan = batch_in(source);

@@ -41,6 +41,7 @@ namespace gpuplan {
   X(training, "full", "frozen", "head", "last_layers", "adapters")                  \
   X(attention_kernel, "automatic", "flash", "efficient", "math", "eager")           \
   X(token_dispatcher, "all_to_all", "deepep", "hybridep")                           \
+  X(context_exchange, "automatic", "p2p", "a2a")                                    \
   X(training_objective, "next_token", "supervised", "preference", "group_relative") \
   X(reference_model, "separate", "without_adapters", "precomputed", "none")         \
   X(optimizer_kind,                                                                 \

@@ -110,6 +110,11 @@ constexpr word<token_dispatcher> dispatchers[] = {
     {"deepep", "tokens sent by DeepEP", token_dispatcher::deepep},
     {"hybridep", "tokens sent by HybridEP", token_dispatcher::hybridep},
 };
+constexpr word<context_exchange> context_exchanges[] = {
+    {"automatic", "", context_exchange::automatic},
+    {"p2p", "keys and values round a ring", context_exchange::p2p},
+    {"a2a", "heads exchanged for tokens", context_exchange::a2a},
+};
 constexpr word<attention_kernel> attentions[] = {
     {"automatic", "", attention_kernel::automatic},
     {"flash", "FlashAttention", attention_kernel::flash},
@@ -479,6 +484,13 @@ void add_model_options(CLI::App& app, arguments& to) {
                               "Megatron-Core's flex dispatcher calls",
                               dispatchers,
                               [&to](const auto& is) { to.setup.dispatcher = is; })
+      ->group(group);
+  add_words<context_exchange>(app,
+                              "--cp-comm-type",
+                              "How Transformer Engine's context-parallel ranks see all keys and "
+                              "values: p2p as Megatron-Core does, a2a with windows or sinks",
+                              context_exchanges,
+                              [&to](const auto& is) { to.setup.context_exchange = is; })
       ->group(group);
   app.add_option_function<double>(
          "--dropout",
@@ -1081,6 +1093,7 @@ std::string method_in_words(const training_setup& setup) {
   add_degree("context-parallel ", layout.context_parallel);
   add_degree("expert-parallel ", layout.expert_parallel);
   add(said(dispatchers, setup.dispatcher));
+  add(said(context_exchanges, setup.context_exchange));
   add(in_words(setup.precision));
   add(in_words(setup.optimizer));
   // Adapters of several models are those of the first.

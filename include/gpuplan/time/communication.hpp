@@ -181,6 +181,14 @@ class layout_communication {
     // parts of attention add up to it but for rounding
     return larger_of(0, ring_pass(ranks, attention / count(ranks), send, contention_) - attention);
   }
+  // So many all-to-alls of context-parallel ranks, to which one gives so many bytes.
+  constexpr double exchange_time(double exchanges, double bytes) const {
+    if (exchanges == 0) return 0;
+    return exchanges * seconds(collective::all_to_all,
+                               bytes / exchanges,
+                               layout_.context_parallel,
+                               layout_.tensor_parallel);
+  }
   // Of gradients, or of weights that ranks share: `each` bytes of all that a rank holds.
   constexpr double of_all(collective what, const parameter_counts& held, double each) const {
     const double experts = count(held.experts);

@@ -65,7 +65,7 @@ enum class time_cause {
   stragglers,       // what the slowest device's kernels take longer
   optimizer,        // bytes of states, gradients and weights; on the host s
   all_reduces,      // of tensor parallelism
-  ring,             // of context parallelism
+  ring,             // of context parallelism, or its all-to-alls
   all_to_alls,      // of experts' tokens
   sends,            // between stages, of each micro-batch
   first_sends,      // likewise of the first micro-batch and the last
@@ -313,8 +313,16 @@ class step_explainer : step_composer {
     if (terms_.context_communication && layout_.context_parallel > 1) {
       const std::int64_t ranks = layout_.context_parallel;
       const double sends = count(ranks - 1);
-      collect(
-          context_, collective::send, times * sends, pass.passed_on / sends, ranks, tensor_ranks);
+      if (pass.passed_on != 0)
+        collect(
+            context_, collective::send, times * sends, pass.passed_on / sends, ranks, tensor_ranks);
+      if (pass.exchanges != 0)
+        collect(context_,
+                collective::all_to_all,
+                times * pass.exchanges,
+                pass.exchanged / pass.exchanges,
+                ranks,
+                tensor_ranks);
       context_.exposed += times * time.context;
     }
     if (terms_.expert_communication && pass.routings != 0) {

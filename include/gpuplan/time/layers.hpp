@@ -28,6 +28,8 @@ struct pass_cost {
   double reductions = 0;  // of sublayers' results, which tensor-parallel ranks add up
   double routings = 0;    // of tokens to their experts, or back
   double passed_on = 0;   // bytes of keys and values that go round the ring of context parallelism
+  double exchanges = 0;   // all-to-alls of parts of the sequence for parts of the heads, or back,
+  double exchanged = 0;   // and the bytes that a rank gives to all of them
 
   [[nodiscard]] constexpr double kernels(const kernel_rates& on) const {
     return products + attention + elements / on.elements;
@@ -42,7 +44,9 @@ struct pass_cost {
           .operators = a.operators + b.operators,
           .reductions = a.reductions + b.reductions,
           .routings = a.routings + b.routings,
-          .passed_on = a.passed_on + b.passed_on};
+          .passed_on = a.passed_on + b.passed_on,
+          .exchanges = a.exchanges + b.exchanges,
+          .exchanged = a.exchanged + b.exchanged};
 }
 
 [[nodiscard]] constexpr pass_cost operator*(double count, const pass_cost& a) {
@@ -53,7 +57,9 @@ struct pass_cost {
           .operators = count * a.operators,
           .reductions = count * a.reductions,
           .routings = count * a.routings,
-          .passed_on = count * a.passed_on};
+          .passed_on = count * a.passed_on,
+          .exchanges = count * a.exchanges,
+          .exchanged = count * a.exchanged};
 }
 
 /// The matmul and attention kernels of a pass, by what bounds them.
@@ -417,13 +423,30 @@ class cost_visitor {
     if (setup_.framework.implementation.grouped_heads == grouped_heads_kind::repeated &&
         groups_here() < heads_here())
       stream(values / element_ * 2 * heads_here(), 2, element_, element_);
-    if (rings_ > 1) {
-      // Each rank sends the keys and values of its part on, as often as there are other parts; so
-      // with their gradients in the backward pass.
-      const double part = own_ * element_ * groups_here() * dims * (rings_ - 1);
-      cost.forward.passed_on += part;
-      if (wanted_.any()) cost.backward.passed_on += 2 * part;
+    if (rings_ > 1) see_all_parts(op);
+  }
+  // Of context-parallel ranks.
+  constexpr void see_all_parts(const attention_operator& op) {
+    const double dims = static_cast<double>(op.query_dim + op.value_dim);
+    if (exchanges_heads(setup_)) {
+      // Query, key and value, and the result; each is put in order before it is sent and behind.
+      const double all = own_ * (heads_here() + groups_here()) * dims;
+      exchange(4, all);
+      stream(4 * all, 12, element_, element_);
+      return;
     }
+    // Each rank sends the keys and values of its part on, as often as there are other parts; so
+    // with their gradients in the backward pass.
+    const double part = own_ * element_ * groups_here() * dims * (rings_ - 1);
+    cost.forward.passed_on += part;
+    if (wanted_.any()) cost.backward.passed_on += 2 * part;
+  }
+  constexpr void exchange(double times, double elements) {
+    cost.forward.exchanges += times;
+    cost.forward.exchanged += elements * element_;
+    if (!wanted_.any()) return;
+    cost.backward.exchanges += times;
+    cost.backward.exchanged += elements * element_;
   }
 
   /// State spaces and linear attention, as their Triton kernels do them: chunks of tokens by
@@ -463,10 +486,8 @@ class cost_visitor {
     keep();
     add_norm(own_ * inner);
     if (rings_ == 1) return;
-    // Ranks exchange parts of the sequence for parts of the heads, before and behind.
-    const double exchanged = own_ * element_ * (channels + 3 * inner) * (rings_ - 1) / rings_;
-    cost.forward.passed_on += exchanged;
-    if (wanted_.any()) cost.backward.passed_on += exchanged;
+    // Ranks exchange parts of the sequence for parts of the heads: five tensors before, one behind.
+    exchange(6, own_ * (channels + 3 * inner));
   }
 
   /// The table's lookup, and the sum of its gradient.

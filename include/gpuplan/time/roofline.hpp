@@ -512,7 +512,8 @@ class step_composer {
                         communication_.seconds(collective::all_reduce, stream, tensor_ranks, 1) +
                     waits;
     if (terms_.context_communication && layout_.context_parallel > 1)
-      time.context = communication_.ring_time(pass.attention, pass.passed_on);
+      time.context = communication_.ring_time(pass.attention, pass.passed_on) +
+                     communication_.exchange_time(pass.exchanges, pass.exchanged);
     if (terms_.expert_communication && pass.routings != 0)
       time.expert = pass.routings * (1 - costs_.hidden_expert_communication) *
                     communication_.seconds(collective::all_to_all,

@@ -37,6 +37,15 @@ enum class token_dispatcher {
   hybridep  // NVIDIA's HybridEP: likewise, and they come and go sorted by expert
 };
 
+/// How context-parallel ranks of Transformer Engine see all keys and values, as Megatron-Core's
+/// cp_comm_type names it. Memory of a2a is within 0.3 % of two published peaks on eight ranks; p2p
+/// was read in its source and not run.
+enum class context_exchange {
+  automatic,  // p2p, Megatron-Core's own default; a2a with windows or sinks, which p2p does not take
+  p2p,        // parts of keys and values go round a ring, beside attention to the part before
+  a2a         // all-to-all: each rank has all tokens of a part of the heads
+};
+
 /// What the loss is.
 enum class training_objective {
   next_token,  // the class's own, of all tokens
@@ -80,6 +89,7 @@ struct training_setup {
   // busiest rank's.
   double expert_capacity = 1;
   token_dispatcher dispatcher = token_dispatcher::all_to_all;
+  gpuplan::context_exchange context_exchange = gpuplan::context_exchange::automatic;
   // full: layers between two inputs that are kept, Megatron's recompute_method uniform with
   // recompute_num_layers,
   std::int64_t recompute_span = 1;
@@ -130,6 +140,14 @@ struct training_setup {
     return trained;
   }
 };
+
+/// Whether context-parallel ranks exchange parts of the sequence for parts of the heads.
+[[nodiscard]] constexpr bool exchanges_heads(const training_setup& setup) {
+  if (!setup.framework.implementation.transformer_engine) return false;
+  if (setup.context_exchange != context_exchange::automatic)
+    return setup.context_exchange == context_exchange::a2a;
+  return setup.model.sliding_window != 0 || setup.model.attention_sinks;
+}
 
 namespace detail {
 /// Whether each matrix of the adapters is a unit of the engine's own, within those of the layers.

@@ -129,6 +129,31 @@ constexpr failure flaw_of_unequal_stages(const training_setup& setup) {
                      sharding);
 }
 
+// What Transformer Engine's attention takes of a part of a sequence.
+constexpr failure flaw_of_context(const training_setup& setup) {
+  const transformer& model = setup.model;
+  const named_fact ranks{fact::context_parallel, setup.parallelism.context_parallel};
+  if (setup.parallelism.context_parallel == 1) return {};
+  if (!exchanges_heads(setup)) {
+    const named_fact ring{fact::context_exchange, context_exchange::p2p};
+    const named_fact by_heads{fact::takes, context_exchange::a2a};
+    if (model.sliding_window != 0)
+      return without_code({ring, ranks, {fact::sliding_window, model.sliding_window}, by_heads});
+    if (model.attention_sinks)
+      return without_code({ring, ranks, {fact::attention_sinks, true}, by_heads});
+    return {};
+  }
+  const named_fact by_heads{fact::context_exchange, context_exchange::a2a};
+  const named_fact ring{fact::takes, context_exchange::p2p};
+  if (model.is_latent())
+    return without_code({by_heads, ranks, {fact::kv_lora_rank, model.mla.kv_lora_rank}, ring});
+  // A context rank has all tokens of a part of a tensor rank's heads; their number is a multiple of
+  // that of its keys and values.
+  const std::int64_t parts = setup.parallelism.tensor_parallel;
+  const std::int64_t groups = model.key_value_heads() > parts ? model.key_value_heads() / parts : 1;
+  return flaw_if_indivisible(ranks, {{fact::key_value_heads_of_rank, groups}});
+}
+
 // Megatron-Core's ranks have equal parts of layers. DeepSpeed's pipeline engine has neither chunks
 // nor ZeRO-2.
 constexpr failure flaw_of_pipelined_layout(const training_setup& setup) {
@@ -183,11 +208,7 @@ constexpr failure flaw_of_pipelined_layout(const training_setup& setup) {
                            {fact::linear_num_key_heads, model.linear.num_key_heads},
                            {fact::takes, 1}});
   }
-  // Within attention a context rank has all tokens of a part of a tensor rank's heads; their number
-  // is a multiple of that of its keys and values.
-  const std::int64_t groups = model.key_value_heads() > ranks ? model.key_value_heads() / ranks : 1;
-  return flaw_if_indivisible({fact::context_parallel, layout.context_parallel},
-                             {{fact::key_value_heads_of_rank, groups}});
+  return flaw_of_context(setup);
 }
 
 // A context rank has two chunks of a sequence, one from either end; along the sequence, each of its
@@ -316,6 +337,11 @@ constexpr failure flaw_of_layout(const training_setup& setup) {
                          one});
   if (!has_engine && !code.divides_context && layout.context_parallel > 1)
     return without_code({{fact::context_parallel, layout.context_parallel}, layers, engine, one});
+  if (!has_engine && setup.context_exchange != context_exchange::automatic)
+    return without_code({{fact::context_exchange, setup.context_exchange},
+                         layers,
+                         engine,
+                         {fact::takes, context_exchange::automatic}});
   const model_rank& place = setup.place;
   if (place.stage < 0 || place.stage >= layout.pipeline_parallel)
     return failure(errc::out_of_bounds,

@@ -204,6 +204,9 @@ inline void set_step(const training_config& config, training_setup& to) {
   if (config.expert_capacity) to.expert_capacity = *config.expert_capacity;
   // Megatron passes over it where there are no experts.
   if (config.dispatcher && to.model.moe.num_experts != 0) to.dispatcher = *config.dispatcher;
+  // It means nothing where a rank has whole sequences.
+  if (config.context_exchange && config.context_parallel && *config.context_parallel > 1)
+    to.context_exchange = *config.context_exchange;
   if (config.attention) to.attention = *config.attention;
   if (config.dropout) set_dropouts({.hidden = *config.dropout}, to);
   if (config.padding_free) to.padding_free = *config.padding_free;

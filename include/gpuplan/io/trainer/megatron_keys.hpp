@@ -113,6 +113,7 @@ inline constexpr megatron_key megatron_dispatcher{"--moe-token-dispatcher-type",
 inline constexpr megatron_key megatron_flex_backend{"--moe-flex-dispatcher-backend",
                                                     "model.moe_flex_dispatcher_backend"};
 inline constexpr megatron_key megatron_deepep{"--moe-enable-deepep", "model.moe_enable_deepep"};
+inline constexpr megatron_key megatron_context_exchange{"--cp-comm-type", "model.cp_comm_type"};
 inline constexpr megatron_key megatron_fused_loss{"--cross-entropy-loss-fusion",
                                                   "model.cross_entropy_loss_fusion"};
 inline constexpr megatron_key megatron_code_of_loss{"--cross-entropy-fusion-impl",
@@ -135,6 +136,8 @@ inline constexpr std::pair<const char*, attention_kernel> megatron_kernels[] = {
     {"flash", attention_kernel::flash},
     {"auto", attention_kernel::automatic},
     {"unfused", attention_kernel::eager}};
+inline constexpr std::pair<const char*, context_exchange> megatron_context_exchanges[] = {
+    {"p2p", context_exchange::p2p}, {"a2a", context_exchange::a2a}};
 
 /// How fp8 is scaled: the word of Megatron-LM's --fp8-recipe, and the Bridge's mixed_precision.
 struct megatron_scaling {
@@ -205,7 +208,6 @@ inline constexpr megatron_key megatron_doubts[] = {
     {"--mtp-detach-heads", "model.mtp_detach_heads"},
     {"--fp16-lm-cross-entropy", "model.fp16_lm_cross_entropy"},
     {"--batch-invariant-mode", "model.batch_invariant_mode"},
-    {"--cp-comm-type", "model.cp_comm_type"},
     {"--fused-residual-rmsnorm", "model.fused_residual_rmsnorm"},
     {"--use-transformer-engine-op-fuser", "model.use_transformer_engine_op_fuser"},
     {"--use-te-activation-func", "model.use_te_activation_func"},

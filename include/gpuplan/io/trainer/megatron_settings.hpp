@@ -48,6 +48,7 @@ class megatron_reader {
     read_split();
     read_capacity();
     read_dispatcher();
+    config_.context_exchange = word(megatron_context_exchange, megatron_context_exchanges);
     for (const megatron_key& key : megatron_doubts) {
       const value* const is = from_.find(name(key), true);
       if (is == nullptr || (is->flag() != nullptr && !*is->flag()) ||
@@ -91,6 +92,7 @@ class megatron_reader {
         divides("--expert-model-parallel-size", expert, "num-experts", model.moe.num_experts);
     }
     check_split();
+    check_context_exchange();
     if (config_.context_parallel && config_.sequence_length)
       divides("--context-parallel-size",
               *config_.context_parallel == 1 ? 1 : *config_.context_parallel * 2,
@@ -132,6 +134,20 @@ class megatron_reader {
               "is " + std::to_string(by) + "; a divisor of " + whole + ", " +
                   std::to_string(number) + ", is taken");
     return false;
+  }
+  /// Megatron-LM's default, p2p, has no code for windows and sinks; a recipe of the Bridge's may
+  /// say something else.
+  void check_context_exchange() {
+    const bool is_divided = config_.context_parallel && *config_.context_parallel > 1;
+    if (!is_divided || !config_.shape) return;
+    if (config_.shape->sliding_window == 0 && !config_.shape->attention_sinks) return;
+    const bool is_ring = config_.context_exchange
+                             ? *config_.context_exchange == context_exchange::p2p
+                             : is_flags();
+    if (is_ring)
+      remark_on(remark::kind::contradicts,
+                name(megatron_context_exchange),
+                "is p2p, which takes neither windows nor sinks; a2a does");
   }
   /// The meaning of a word, or a remark that the estimate has none for it.
   template <class Meaning, std::size_t Size>
@@ -548,6 +564,9 @@ template <class Meaning, std::size_t Size>
     put(megatron_flex_backend,
         *config.dispatcher == token_dispatcher::deepep ? "deepep" : "hybridep");
   }
+  if (config.context_exchange)
+    if (const char* const word = word_of(*config.context_exchange, megatron_context_exchanges))
+      put(megatron_context_exchange, word);
   if (config.fuses_loss) put(megatron_fused_loss, *config.fuses_loss);
   if (config.fuses_loss && *config.fuses_loss) put(megatron_code_of_loss, "te");
   // Its own is a tenth.
@@ -572,6 +591,7 @@ template <class Meaning, std::size_t Size>
                                  "expert_parallel",
                                  "expert_capacity",
                                  "dispatcher",
+                                 "context_exchange",
                                  "sequence_parallel",
                                  "zero_stage",
                                  "optimizer_on_host",

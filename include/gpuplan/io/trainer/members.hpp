@@ -29,7 +29,7 @@ void for_each_member(const With& with) {
   with("schedule_of_pipeline", &c::schedule_of_pipeline);
   with("split", &c::split), with("context_parallel", &c::context_parallel);
   with("expert_parallel", &c::expert_parallel), with("expert_capacity", &c::expert_capacity);
-  with("dispatcher", &c::dispatcher);
+  with("dispatcher", &c::dispatcher), with("context_exchange", &c::context_exchange);
   with("sequence_parallel", &c::sequence_parallel);
   with("zero_stage", &c::zero_stage), with("optimizer_on_host", &c::optimizer_on_host);
   with("weights_on_host", &c::weights_on_host), with("engine", &c::engine);

@@ -101,8 +101,9 @@ struct training_config {
   known<pipeline_split> split{};  // of the pipeline, as `parallelism` has it
   known<std::int64_t> context_parallel{};
   known<std::int64_t> expert_parallel{};
-  known<double> expert_capacity{};  // as `training_setup` has it, and the next
+  known<double> expert_capacity{};  // as `training_setup` has it, and the next two
   known<token_dispatcher> dispatcher{};
+  known<gpuplan::context_exchange> context_exchange{};
   known<bool> sequence_parallel{};
   known<int> zero_stage{};
   known<bool> optimizer_on_host{};

@@ -16,6 +16,7 @@ class megatron_engine : public megatron_parts {
       : megatron_parts(on, of, with) {
     matmul_backward_.code = this;
     exchanged_backward_.code = this;
+    ring_backward_.ranks = of.parallelism.context_parallel;
   }
   constexpr ~megatron_engine() override {}  // NOLINT(modernize-use-equals-default)
 
@@ -195,7 +196,8 @@ class megatron_engine : public megatron_parts {
 
   /// (sequence, batch, heads, width) each; the result likewise.
   constexpr value engine_attention(const tensor& q, const tensor& k, const tensor& v) {
-    if (setup.parallelism.context_parallel > 1) return exchanged_attention(q, k, v);
+    if (setup.parallelism.context_parallel > 1)
+      return exchanges_heads(setup) ? exchanged_attention(q, k, v) : ring_attention(q, k, v);
     const int index = t.add_node(attention_backward_, {&q, &k, &v});
     sizes wanted = q.size;
     wanted[3] = v.size[3];
@@ -279,6 +281,51 @@ class megatron_engine : public megatron_parts {
     return result;
   }
 
+  // -- around a ring of ranks (cp_comm_type=p2p)
+
+  /// Of the ring's last rank, whose queries see all tokens of the first half of every part: its
+  /// results of all parts are as long as its own, and stay until they are added up.
+  constexpr value ring_attention(const tensor& q, const tensor& k, const tensor& v) {
+    const int index = t.add_node(ring_backward_, {&q, &k, &v});
+    t.nodes[index].size[1] = k.size;
+    t.nodes[index].size[2] = v.size;
+    need_lengths(q.size[1]);
+    need_lengths_of_parts(q.size[1]);
+    const std::int64_t ranks = setup.parallelism.context_parallel;
+    const sizes passed_on{k.count() + v.count()};
+    sizes wanted = q.size;
+    wanted[3] = v.size[3];
+    const sizes rows{q.size[1], q.size[2], q.size[0]};
+    value result;
+    {
+      held_tensors keys_and_values(t), results(t), seeds(t), sums(t);
+      keys_and_values.push(t.make(passed_on, half_));
+      value all_sums;
+      const int own = t.stream();
+      for (int at = 0; at < ranks; ++at) {
+        const auto aside = t.on_stream(at % 2 == 0 ? own : 1);
+        if (at + 1 < ranks) keys_and_values.push(t.make(passed_on, half_));
+        results.push(t.make(wanted, half_));
+        seeds.push(t.make(sizes{2}, element::int64));
+        sums.push(t.make(rows, element::fp32));
+        if (at == 1) all_sums = t.on_stream(own)->make(rows, element::fp32);
+      }
+      result = t.make(wanted, half_);
+      t.keep(index, q);
+      t.keep(index, keys_and_values[static_cast<int>(ranks) - 1]);
+      t.keep(index, result);
+      t.keep(index, all_sums);
+      for (int at = 0; at < ranks; ++at) t.keep(index, seeds[at]);
+    }
+    t.result_of(index, result.get());
+    return result;
+  }
+  /// Of a part of a sequence and of half of one.
+  constexpr void need_lengths_of_parts(std::int64_t batch) {
+    for (int* const made : {&lengths_of_part_, &lengths_of_half_})
+      if (*made == none) *made = t.charge(purpose::buffers)->new_storage(4 * (batch + 1));
+  }
+
   // -- the loss, whose gradient takes the place of the logits in the forward
 
   constexpr value engine_loss(const tensor& logits) {
@@ -351,6 +398,35 @@ class megatron_engine : public megatron_parts {
       code->exchange_out(given_parts, 3, out.of);
     }
   };
+  /// From the last part to its own; the first half of keys and values but for those of its own.
+  struct ring_backward final : own_backward {
+    std::int64_t ranks = 1;
+    constexpr void run(tape& on, int index, const value* incoming, gradients& out) const override {
+      const element format = incoming[0]->format;
+      const node& by = on.nodes[index];
+      const sizes of_keys = by.size[1];
+      const sizes of_values = by.size[2];
+      const sizes queries = on.kept_by(index, 0).size;
+      out.of[0] = on.make(queries, format);
+      // keys and values, and their gradients, as they are sent and as they arrive
+      const sizes passed_on{2 * (of_keys.count() + of_values.count())};
+      const value buffers[] = {on.make(passed_on, format), on.make(passed_on, format)};
+      for (std::int64_t at = 0; at < ranks; ++at) {
+        const std::int64_t parts = at + 1 == ranks ? 1 : 2;
+        const value of_query = on.make(queries, format);
+        const value of_key = on.make(sizes{of_keys.count() / parts}, format);
+        const value of_value = on.make(sizes{of_values.count() / parts}, format);
+      }
+      const auto part = [&](const sizes& size) {
+        tensor seen = *buffers[ranks % 2];
+        set_contiguous(seen, size);
+        seen.is_view = true;
+        return on.share(seen);
+      };
+      out.of[1] = part(of_keys);
+      out.of[2] = part(of_values);
+    }
+  };
   struct loss_backward final : own_backward {
     constexpr void run(tape& on, int index, const value* incoming, gradients& out) const override {
       on.touch(4);
@@ -417,6 +493,8 @@ class megatron_engine : public megatron_parts {
 
   int workspace_ = none;
   int lengths_ = none;
+  int lengths_of_part_ = none;
+  int lengths_of_half_ = none;
   int chunks_in_ = none;
   int chunks_out_ = none;
 
@@ -424,6 +502,7 @@ class megatron_engine : public megatron_parts {
   rotation_backward rotation_backward_{};
   attention_backward attention_backward_{};
   exchanged_backward exchanged_backward_{};
+  ring_backward ring_backward_{};
   loss_backward loss_backward_{};
   matmul_backward matmul_backward_{};
 };
