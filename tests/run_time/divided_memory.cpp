@@ -128,7 +128,7 @@ training_setup random_mixture(dice& roll) {
   layout.tensor_parallel = 1;
   layout.sequence_parallel = false;
   layout.expert_parallel = one_of<std::int64_t>(roll, {1, 2, 4});
-  if (model.is_latent()) layout.context_parallel = 1;
+  if (!model.is_latent() && roll.coin()) setup.context_exchange = context_exchange::a2a;
   return setup;
 }
 

@@ -179,6 +179,7 @@ TEST_CASE("ranks share a layer's work, and exchange nothing where they are alone
                              .expert_parallel = has_experts ? tensor : 1,
                              .context_parallel = context,
                              .sequence_parallel = true};
+        setup.context_exchange = context_exchange::p2p;
         const layer_cost part = of_layers(setup, 2);
         const auto ranks = static_cast<double>(tensor * context);
         CAPTURE(tensor);
@@ -199,7 +200,7 @@ TEST_CASE("ranks share a layer's work, and exchange nothing where they are alone
         CHECK(part.forward.routings == part.backward.routings);
         CHECK((part.forward.routings > 0) == (tensor > 1 && has_experts));
         CHECK(part.forward.routings <= 2 * layers);
-        CHECK((part.forward.passed_on > 0) == (context > 1));
+        CHECK((part.forward.passed_on + part.forward.exchanged > 0) == (context > 1));
         ++divided;
       }
   });
@@ -229,20 +230,39 @@ TEST_CASE("ranks that share a sequence hand each other an equal part of what a s
   model.num_hidden_layers = 1;
   model.hybrid_pattern = {"M"};
   training_setup setup = setup_of(model);
-  const auto passed_on = [&](std::int64_t ranks) {
+  const auto exchanged = [&](std::int64_t ranks) {
     setup.parallelism.context_parallel = ranks;
     const layer_cost cost = of_layers(setup, 3);
-    CHECK(cost.forward.passed_on == cost.backward.passed_on);
-    return cost.forward.passed_on;
+    CHECK(cost.forward.passed_on == 0);
+    CHECK(cost.forward.exchanges == (ranks == 1 ? 0 : 6));
+    CHECK(cost.forward.exchanges == cost.backward.exchanges);
+    CHECK(cost.forward.exchanged == cost.backward.exchanged);
+    return cost.forward.exchanged;
   };
-  CHECK(passed_on(1) == 0);
-  // A rank has a part of the tokens, and keeps of these what it needs itself.
-  const double of_two = passed_on(2);
+  CHECK(exchanged(1) == 0);
+  const double of_two = exchanged(2);
   CHECK(of_two > 0);
-  for (const std::int64_t ranks : {4, 8}) {
-    const auto all = static_cast<double>(ranks);
-    CHECK(near(passed_on(ranks), 4 * of_two * (all - 1) / (all * all)));
-  }
+  for (const std::int64_t ranks : {4, 8})
+    CHECK(near(exchanged(ranks), 2 * of_two / static_cast<double>(ranks)));
+}
+
+TEST_CASE("ranks that exchange heads give each query, key and value, and each result") {
+  for (const transformer& model : {catalog::gpt2, catalog::llama_3_8b})
+    for (const std::int64_t ranks : {1, 2, 4}) {
+      training_setup setup = setup_of(model);
+      setup.framework = catalog::megatron_transformer_engine;
+      setup.parallelism.context_parallel = ranks;
+      setup.context_exchange = context_exchange::a2a;
+      const layer_cost cost = of_layers(setup, 3);
+      CHECK(cost.forward.passed_on == 0);
+      CHECK(cost.forward.exchanges == (ranks == 1 ? 0 : 4 * model.num_hidden_layers));
+      const std::int64_t heads = 2 * (model.num_attention_heads + model.key_value_heads());
+      const auto expected =
+          static_cast<double>(2 * 3 * setup.sequence_length / ranks * heads * model.query_dim() *
+                              model.num_hidden_layers);
+      CHECK(near(cost.forward.exchanged, ranks == 1 ? 0 : expected));
+      CHECK(cost.backward.exchanged == cost.forward.exchanged);
+    }
 }
 
 TEST_CASE("dropout of a fused layer writes a mask of a byte for each element of the stream") {

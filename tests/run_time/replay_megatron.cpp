@@ -53,6 +53,10 @@ training_setup own_layers(std::int64_t layers, std::int64_t key_value_heads) {
 training_setup engine(std::int64_t layers, std::int64_t key_value_heads) {
   return small(catalog::megatron_transformer_engine, layers, key_value_heads);
 }
+training_setup by_heads(training_setup setup) {
+  setup.context_exchange = context_exchange::a2a;
+  return setup;
+}
 training_setup divided(training_setup setup, parallelism by, std::int64_t stage = 0) {
   by.zero_stage = 1;
   setup.parallelism = by;
@@ -113,7 +117,7 @@ const measured_step steps[] = {
      202406912,
      224395264},
     {"engine, sequences in four",
-     divided(with_tokens(engine(2, 4), 1024), {.context_parallel = 4}),
+     divided(by_heads(with_tokens(engine(2, 4), 1024)), {.context_parallel = 4}),
      {1, 2, 2},
      90525184,
      132230180,
@@ -215,6 +219,35 @@ TEST_CASE("what Megatron-Core's code does not have is refused") {
       divided(with_experts(engine(2, 4), experts), {.expert_parallel = 2});
   CHECK(validate(on_two, batch_plan{.micro_batch = 1, .data_parallel = 2}));
   CHECK_FALSE(validate(on_two, batch_plan{.micro_batch = 1, .data_parallel = 3}));
+}
+
+TEST_CASE("the last rank of a ring holds keys, values and results of all parts at once") {
+  constexpr std::int64_t tokens = 131'072;
+  for (const std::int64_t ranks : {2, 4, 8}) {
+    CAPTURE(ranks);
+    // So narrow behind attention that this is where most is held.
+    training_setup setup = divided(with_tokens(engine(1, 8), tokens), {.context_parallel = ranks});
+    setup.model.intermediate_size = 8;
+    setup.model.vocab_size = 8;
+    const auto peak_of = [&](context_exchange by) {
+      setup.context_exchange = by;
+      REQUIRE(validate(setup));
+      const batch_plan plan{.micro_batch = 1, .data_parallel = 1, .accumulation = 1};
+      const step_memory step = *replay(setup, plan);
+      CHECK(peaks_of(setup, plan).peak().total == step.peak.requested);
+      return step.forward.requested;
+    };
+    const std::int64_t part = 2 * tokens / ranks * 512;  // bytes of queries, as of keys or values
+    const std::int64_t sums = 4 * tokens / ranks * 8;
+    const std::int64_t by_heads = peak_of(context_exchange::a2a);
+    const std::int64_t ring = peak_of(context_exchange::p2p);
+    // Beside query, key and value: of the ring as many keys and values and as many results as
+    // ranks, and their sum; of exchanged heads these three, the result, what is sent of it, what
+    // has arrived, and that put in order. Seeds and numbers of sequences are as many bytes.
+    const std::int64_t of_ring = (2 * ranks + ranks + 1) * part + (ranks + 1) * sums;
+    const std::int64_t of_heads = 7 * part + sums;
+    CHECK(ring - by_heads == of_ring - of_heads);
+  }
 }
 
 TEST_CASE("experts hold as many rows as their capacity says") {

@@ -294,6 +294,8 @@ TEST_CASE("context ranks have equal parts of the heads where these are exchanged
         return refuses(setup, what, [by](training_setup& of) {
           of.parallelism.tensor_parallel = by.tensor;
           of.parallelism.context_parallel = by.context;
+          if (of.framework.implementation.transformer_engine)
+            of.context_exchange = context_exchange::a2a;
         });
       };
     };
@@ -304,6 +306,50 @@ TEST_CASE("context ranks have equal parts of the heads where these are exchanged
          {degrees{1, 8}, degrees{1, 16}, degrees{2, 4}, degrees{4, 2}, degrees{8, 2}})
       if (!divides(engine, by)("context_parallel ")) return false;
     return divides(torchtitan, {4, 16})("");
+  }();
+  STATIC_CHECK(are_told_apart);
+}
+
+TEST_CASE("a ring of context ranks divides no heads, and has code for what all tokens see") {
+  CONSTEXPR bool are_told_apart = [] {
+    const auto in_ring = [](const auto& change) {
+      return [&change](training_setup& of) {
+        of.sequence_length = 1024;
+        of.parallelism.context_parallel = 16;
+        change(of);
+      };
+    };
+    const auto nothing = [](training_setup&) {};
+    const auto ring = [](training_setup& of) { of.context_exchange = context_exchange::p2p; };
+    const auto heads = [](training_setup& of) { of.context_exchange = context_exchange::a2a; };
+    const auto window = [](training_setup& of) {
+      of.parallelism.context_parallel = 2;
+      of.model.sliding_window = 128;
+    };
+    const auto sinks = [](training_setup& of) {
+      of.parallelism.context_parallel = 2;
+      of.model.attention_sinks = true;
+    };
+    const auto latent = [](training_setup& of) {
+      of.model.mla = {128, 64, 64, 32, 64};
+      of.model.num_key_value_heads = 0;
+      of.parallelism.context_parallel = 2;
+    };
+    const auto both = [](const auto& one, const auto& other) {
+      return [&](training_setup& of) {
+        one(of);
+        other(of);
+      };
+    };
+    return refuses(engine, "", in_ring(nothing)) && refuses(engine, "", in_ring(ring)) &&
+           refuses(engine, "context_parallel ", in_ring(heads)) &&
+           refuses(engine, "", in_ring(window)) && refuses(engine, "", in_ring(sinks)) &&
+           refuses(engine, "context_exchange p2p is not taken", in_ring(both(window, ring))) &&
+           refuses(engine, "context_exchange p2p is not taken", in_ring(both(sinks, ring))) &&
+           refuses(engine, "", in_ring(latent)) &&
+           refuses(engine, "context_exchange a2a is not taken", in_ring(both(latent, heads))) &&
+           refuses(megatron, "context_exchange p2p is not taken", ring) &&
+           refuses(torchtitan, "context_exchange a2a is not taken", heads);
   }();
   STATIC_CHECK(are_told_apart);
 }
