@@ -163,6 +163,8 @@ TEST_CASE("ranks share a layer's work, and exchange nothing where they are alone
   int divided = 0;
   for_each_model([&](training_setup setup) {
     fuse(setup);
+    setup.framework = {};  // whose rings add nothing up
+    setup.framework.implementation.compiles_layers = true;
     const transformer& model = setup.model;
     const layer_cost whole = of_layers(setup, 2);
     CHECK(whole.forward.reductions + whole.backward.reductions == 0);
@@ -179,7 +181,6 @@ TEST_CASE("ranks share a layer's work, and exchange nothing where they are alone
                              .expert_parallel = has_experts ? tensor : 1,
                              .context_parallel = context,
                              .sequence_parallel = true};
-        setup.context_exchange = context_exchange::p2p;
         const layer_cost part = of_layers(setup, 2);
         const auto ranks = static_cast<double>(tensor * context);
         CAPTURE(tensor);
@@ -222,6 +223,31 @@ TEST_CASE(
       CHECK(near(forward.passed_on, expected));
       CHECK(near(backward.passed_on, 2 * expected));
     }
+}
+
+TEST_CASE("Transformer Engine adds up what a ring's parts give") {
+  const transformer& model = catalog::llama_3_8b;
+  training_setup setup = setup_of(model);
+  setup.framework = catalog::megatron_transformer_engine;
+  const layer_cost whole = of_layers(setup, 3);
+  for (const std::int64_t ranks : {2, 4, 8}) {
+    setup.parallelism.context_parallel = ranks;
+    const layer_cost part = of_layers(setup, 3);
+    const std::int64_t tokens = 3 * setup.sequence_length * model.num_hidden_layers;
+    const std::int64_t results = tokens * model.num_attention_heads * model.query_dim();
+    const std::int64_t passed_on = tokens * 2 * model.key_value_heads() * model.query_dim();
+    // A copy, and for each further part two that are read and one that is written, of 2 bytes each;
+    // keys and values are copied once, their gradients added for each part.
+    const std::int64_t added = 2 * (2 + 3 * (ranks - 1)) * results;
+    const auto all = static_cast<double>(ranks);
+    const double rate = setup.framework.costs.element_rate;
+    CHECK(near(rate * (all * part.forward.elements - whole.forward.elements),
+               static_cast<double>(added + 2 * 2 * passed_on)));
+    CHECK(near(rate * (all * part.backward.elements - whole.backward.elements),
+               static_cast<double>(added + 2 * 3 * ranks * passed_on)));
+    CHECK(part.forward.operators - whole.forward.operators ==
+          3 * all * static_cast<double>(model.num_hidden_layers));
+  }
 }
 
 TEST_CASE("ranks that share a sequence hand each other an equal part of what a state space mixes") {

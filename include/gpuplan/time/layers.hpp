@@ -437,9 +437,16 @@ class cost_visitor {
     }
     // Each rank sends the keys and values of its part on, as often as there are other parts; so
     // with their gradients in the backward pass.
-    const double part = own_ * element_ * groups_here() * dims * (rings_ - 1);
+    const double keys_and_values = own_ * groups_here() * dims;
+    const double part = element_ * keys_and_values * (rings_ - 1);
     cost.forward.passed_on += part;
     if (wanted_.any()) cost.backward.passed_on += 2 * part;
+    if (!setup_.framework.implementation.transformer_engine) return;
+    // What the parts give is added up: results and gradients of queries from the first on, which is
+    // copied; keys and values are copied into what is sent first, their gradients all added.
+    const double added = (2 + 3 * (rings_ - 1)) * element_;
+    stream(own_ * heads_here() * static_cast<double>(op.value_dim), 2 * rings_, added, added);
+    stream(keys_and_values, rings_, 2 * element_, 3 * rings_ * element_);
   }
   constexpr void exchange(double times, double elements) {
     cost.forward.exchanges += times;
