@@ -124,6 +124,10 @@ inline training_config random_megatron_config(random_numbers& random) {
   }
   if (!split.is_even()) is.split = split;
   is.shape = random_megatron_shape(random, *is.tensor_parallel, layers);
+  if (is.context_parallel && *is.context_parallel > 1) {
+    const bool by_heads = is.shape->sliding_window != 0 || is.shape->attention_sinks;
+    is.context_exchange = by_heads || coin() ? context_exchange::a2a : context_exchange::p2p;
+  }
   if (is.shape->moe.num_experts != 0 && coin()) is.expert_parallel = power_of_two(random, 3);
   if (is.shape->moe.num_experts != 0 && coin()) is.expert_capacity = coin() ? 1.5 : 2.0;
   if (is.expert_parallel && *is.expert_parallel > 1 && coin())

@@ -134,6 +134,7 @@ void ask_about_step(const described_step& given, door_log& log) {
   log("communicators", communicators(setup, plan));
   log("needs_of", needs_of(setup, plan, catalog::h100_sxm5_80gb).total());
   log("tokens_of_sequence", tokens_of_sequence(setup, true));
+  log("exchanges_heads", exchanges_heads(setup));
   const fullest_stage_memory fullest{memory};
   if (validate(fullest) && validate(fullest, plan)) log("fullest stage", fullest.required(plan));
 }

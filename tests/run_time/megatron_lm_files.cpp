@@ -314,7 +314,8 @@ TEST_CASE("what changes a step of Megatron-LM's and is not estimated is said") {
                                   "--deterministic-mode",
                                   "--delay-wgrad-compute",
                                   "--fp16-lm-cross-entropy",
-                                  "--cp-comm-type a2a",
+                                  "--cp-comm-type allgather",
+                                  "--cp-comm-type a2a a2a p2p",
                                   "--ddp-bucket-size 1000",
                                   "--use-checkpoint-args",
                                   "--empty-unused-memory-level 2",
@@ -325,7 +326,9 @@ TEST_CASE("what changes a step of Megatron-LM's and is not estimated is said") {
     CAPTURE(flags);
     CHECK(doubts(flags));
   }
-  for (const char* const flags : {"--moe-token-dispatcher-type alltoall",
+  for (const char* const flags : {"--cp-comm-type a2a",
+                                  "--cp-comm-type p2p",
+                                  "--moe-token-dispatcher-type alltoall",
                                   "--empty-unused-memory-level 0",
                                   "--transformer-impl transformer_engine",
                                   "--moe-grouped-gemm",
@@ -334,6 +337,24 @@ TEST_CASE("what changes a step of Megatron-LM's and is not estimated is said") {
     CAPTURE(flags);
     CHECK_FALSE(doubts(flags));
   }
+}
+
+TEST_CASE("a ring of context ranks is said to take neither windows nor sinks") {
+  const auto contradicts = [](const std::string& flags) {
+    const read_config read = read_megatron_lm(
+        "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 64 --vocab-size 1024 "
+        "--position-embedding-type rope " +
+        flags);
+    for (const remark& each : read.remarks)
+      if (each.key == "--cp-comm-type") return each.is == remark::kind::contradicts;
+    return false;
+  };
+  const std::string window = "--window-size 16,0 --context-parallel-size 2 ";
+  CHECK(contradicts(window));
+  CHECK(contradicts(window + "--cp-comm-type p2p"));
+  CHECK_FALSE(contradicts(window + "--cp-comm-type a2a"));
+  CHECK_FALSE(contradicts("--window-size 16,0"));
+  CHECK_FALSE(contradicts("--context-parallel-size 2"));
 }
 
 TEST_CASE("a flag that Megatron-LM's parser does not have is named") {

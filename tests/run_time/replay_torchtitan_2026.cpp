@@ -60,6 +60,14 @@ struct measured_sinks {
 constexpr measured_sinks with_sinks[] = {
 #include "torchtitan_2026_gpt_oss.inc"
 };
+// On several tensor-parallel ranks.
+struct divided_step {
+  measured_step step;
+  std::int64_t tensor_ranks, bytes;
+};
+constexpr divided_step divided[] = {
+#include "torchtitan_2026_tensors.inc"
+};
 // The passes as one CUDA graph: what is there while it runs, with the most that its pool has at
 // once.
 struct captured_step {
@@ -184,6 +192,39 @@ TEST_CASE("steps of torchtitan 0.3's gpt-oss take what they were measured to tak
     CHECK(replay(setup, plan, 4, std::numeric_limits<std::int64_t>::max(), ampere)->peak ==
           measured.step.peak);
   }
+}
+
+TEST_CASE("steps of torchtitan 0.3 whose tensors are divided request what they were measured to") {
+  int count = 0;
+  for (const divided_step& measured : divided) {
+    CAPTURE(count);
+    ++count;
+    training_setup setup = setup_of(measured.step);
+    setup.parallelism.tensor_parallel = measured.tensor_ranks;
+    const batch_plan plan = plan_of(measured.step);
+    REQUIRE(validate(setup, plan));
+    CHECK(replay(setup, plan, 4)->peak.requested == measured.bytes);
+    CHECK(peaks_of(setup, plan).peak().total == measured.bytes);
+  }
+  CHECK(count == 24);
+}
+
+TEST_CASE("torchtitan 0.3's tensor-parallel ranks divide dense decoders alone") {
+  const auto why = [](const transformer& model) {
+    training_setup setup;
+    setup.model = model;
+    setup.sequence_length = 1024;
+    setup.precision.compute = number_format::bf16;
+    setup.parallelism = {.tensor_parallel = 2, .zero_stage = 3};
+    setup.framework = catalog::torchtitan_2026;
+    const auto valid = validate(setup);
+    return std::string(valid ? "" : failure_text(valid.why()).c_str());
+  };
+  CHECK(why(catalog::llama_3_8b).empty());
+  CHECK(why(catalog::qwen3_8b).empty());
+  CHECK(why(catalog::qwen3_30b_a3b) == "num_experts 128 is not taken beside tensor_parallel 2; 0 is");
+  CHECK(why(catalog::gpt_oss_20b).find("is not taken beside tensor_parallel 2") !=
+        std::string::npos);
 }
 
 TEST_CASE("a graph of torchtitan 0.3's passes takes what it was measured to take") {
@@ -482,8 +523,6 @@ TEST_CASE("what torchtitan 0.3 has and the replay has not is refused by name") {
     CAPTURE(valid ? std::string() : std::string(failure_text(valid.why()).c_str()));
     CHECK(valid);
   }
-  CHECK(refused(fact::tensor_parallel,
-                [](training_setup& of) { of.parallelism.tensor_parallel = 2; }));
   CHECK(refused(fact::pipeline_parallel,
                 [](training_setup& of) { of.parallelism.pipeline_parallel = 2; }));
   CHECK(refused(fact::recompute_period, [](training_setup& of) {

@@ -380,6 +380,12 @@ constexpr failure flaw_of_layout(const training_setup& setup) {
                                       tensor_parallel);
       failed(why))
     return why;
+  if (const failure why = flaw_if_any({{fact::num_experts, model.moe.num_experts},
+                                       {fact::kv_lora_rank, model.mla.kv_lora_rank},
+                                       {fact::attention_sinks, model.attention_sinks}},
+                                      tensor_parallel);
+      failed(why))
+    return why;
   const named_fact along{fact::sequence_parallel, layout.sequence_parallel};
   if (setup.trains.what != training::full && (layout.sequence_parallel || code.divides_sequence))
     return without_code({{fact::trains, setup.trains.what},

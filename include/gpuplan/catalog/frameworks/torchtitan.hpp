@@ -170,6 +170,8 @@ inline constexpr layer_class torchtitan_2026{.name = &code_names::torchtitan_202
                                              .flaw_of = detail::flaw_of_torchtitan_2026,
                                              .code = &eager::library_code,
                                              .engine = &engine_classes::fsdp2,
+                                             .divides_tensors = true,
+                                             .divides_sequence = true,
                                              .captures_graphs = true,
                                              .recomputes_periodically = false,
                                              .recomputes_first_layers = false,
@@ -228,8 +230,11 @@ inline constexpr framework torchtitan_async = [] {
 
 /// torchtitan 0.3.0 (2026) on PyTorch 2.15, Llama 3, Qwen3, gpt-oss and DeepSeek-V3 (with V2's
 /// router where no bias or norm of a token's weights is said), on ranks that each have all experts:
-/// not compiled but for FlexAttention, among replicas and fully_shard's ranks alone. A CUDA graph
-/// of a step's passes is there where `training_setup::graphs` says so, which is its default.
+/// not compiled but for FlexAttention, among replicas, fully_shard's ranks and, of Llama 3 and
+/// dense Qwen3, tensor-parallel ones, by its backend spmd_types and with its sequence parallelism;
+/// the loss is of divided classes then. Of 24 random steps of such ranks all bytes requested are
+/// those measured. A CUDA graph of a step's passes is there where `training_setup::graphs` says so,
+/// which is its default; none was measured beside tensor parallelism.
 /// gpt-oss has FlashAttention-2 over documents (attn_backend "varlen"), one a sample; on Hopper and
 /// later torchtitan takes FlashAttention-3 and 4, which were not measured. Experts are products of
 /// groups, and a bias of the router's choice, which no gradient trains, is there whatever the model

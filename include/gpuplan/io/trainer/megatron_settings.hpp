@@ -48,7 +48,7 @@ class megatron_reader {
     read_split();
     read_capacity();
     read_dispatcher();
-    config_.context_exchange = word(megatron_context_exchange, megatron_context_exchanges);
+    read_context_exchange();
     for (const megatron_key& key : megatron_doubts) {
       const value* const is = from_.find(name(key), true);
       if (is == nullptr || (is->flag() != nullptr && !*is->flag()) ||
@@ -346,6 +346,23 @@ class megatron_reader {
     if (type == "flex") return;
     if (asks_for_deepep)
       remark_on(remark::kind::contradicts, name(megatron_deepep), "does nothing without flex");
+  }
+  /// A word, or one for each layer; the estimate has the same for all.
+  void read_context_exchange() {
+    const value* const is = from_.find(name(megatron_context_exchange), true);
+    if (is == nullptr) return;
+    const std::string* type = is->text();
+    if (const auto* const of_layers = is->items(); of_layers != nullptr && !of_layers->empty()) {
+      type = of_layers->front().text();
+      for (const value& each : *of_layers)
+        if (type != nullptr && (each.text() == nullptr || *each.text() != *type)) type = nullptr;
+    }
+    for (const auto& [word, meaning] : megatron_context_exchanges)
+      if (type != nullptr && *type == word) config_.context_exchange = meaning;
+    if (!config_.context_exchange)
+      remark_on(remark::kind::doubtful,
+                name(megatron_context_exchange),
+                "is " + shown(*is) + "; p2p or a2a, the same for all layers, is taken");
   }
   void read_optimizer() {
     if (const auto kind = word(megatron_optimizer, megatron_optimizers))

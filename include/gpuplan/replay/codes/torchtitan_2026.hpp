@@ -6,6 +6,7 @@
 #include <gpuplan/replay/eager/operators.hpp>
 #include <gpuplan/replay/eager/operators/pieces.hpp>
 #include <gpuplan/replay/model_code.hpp>
+#include <gpuplan/replay/sharding/explicit_collectives.hpp>
 
 #include <cstdint>
 #include <utility>
@@ -18,7 +19,9 @@ namespace gpuplan::eager {
 class torchtitan_decoder : public model_code {
  public:
   constexpr torchtitan_decoder(tape& on, const training_setup& of, const batch_plan& with)
-      : model_code(on, of, with), is_tied_(model.has_tied_head()) {
+      : model_code(on, of, with),
+        ranks_(on, of.parallelism.tensor_parallel),
+        is_tied_(model.has_tied_head()) {
     t.recompute_to_the_end();
   }
   constexpr ~torchtitan_decoder() override { delete[] angles_; }
@@ -31,7 +34,7 @@ class torchtitan_decoder : public model_code {
     angles_ = new value[static_cast<unsigned long>(layers)];
     {
       const auto built = t.building_unit(first_unit_);
-      table_ = token_table(model.vocab_size, width, trains_all());
+      table_ = token_table(ranks_.part_of(model.vocab_size), width, trains_all());
     }
     for (std::int64_t at = 0; at < layers; ++at) {
       const auto built = t.building_unit(at);
@@ -42,7 +45,19 @@ class torchtitan_decoder : public model_code {
     const auto built = t.building_unit(last_unit_);
     norm_ = norm_module(width, trains_final_norm());
     if (!is_tied_)
-      head_ = linear_module(operator_kind::head, model.vocab_size, width, false, trains_head());
+      head_ = linear_module(
+          operator_kind::head, ranks_.part_of(model.vocab_size), width, false, trains_head());
+  }
+
+  /// It was built in its parts. Ranks have the norms' gradients of their own tokens or heads, which
+  /// are summed as wide as they are added up.
+  constexpr void divide_among_ranks() override {
+    for (int at = 0; at < t.parameters.size(); ++at) {
+      parameter_record& parameter = t.parameters[at];
+      parameter.is_distributed = true;
+      parameter.casts_whole_gradient = parameter.sums_whole_gradient =
+          parameter.data.size.rank == 1;
+    }
   }
 
   /// Once the model has memory, the tables of angles are made anew.
@@ -81,12 +96,13 @@ class torchtitan_decoder : public model_code {
     make_micro_batch();
     t.begin(moment::forward);
     enter_unit(first_unit_, nullptr, 0);
-    value x = rows_of(ids_[micro_], table_);
+    value x = embedded();
     if (!is_tied_) leave_unit(first_unit_, x);
     for (std::int64_t at = 0; at < layers; ++at) x = run_layer(at, x);
     t.begin(moment::loss);
     if (!is_tied_) enter_unit(last_unit_, &x, 1);
     x = norm(x, norm_);
+    x = ranks_.gather(x);
     if (chunks() == 0) x = linear(x, head_);
     leave_unit(last_unit_, x);
     return x;
@@ -167,9 +183,9 @@ class torchtitan_decoder : public model_code {
   constexpr virtual void build_attention(layer_modules& made, bool trains) {
     const std::int64_t width = model.hidden_size;
     const std::int64_t head = model.query_dim();
-    const std::int64_t heads = model.num_attention_heads;
+    const std::int64_t heads = own_heads();
     made.qkv = linear_module(
-        operator_kind::query, (heads + 2 * model.key_value_heads()) * head, width, false, trains);
+        operator_kind::query, (heads + 2 * own_groups()) * head, width, false, trains);
     made.out = linear_module(operator_kind::attention_output, width, heads * head, false, trains);
     if (!has_head_norms()) return;
     made.query_norm = norm_module(head, trains);
@@ -177,7 +193,7 @@ class torchtitan_decoder : public model_code {
   }
   constexpr virtual void build_feed_forward(layer_modules& made, std::int64_t /*at*/, bool trains) {
     const std::int64_t width = model.hidden_size;
-    const std::int64_t ffn = model.intermediate_size;
+    const std::int64_t ffn = ranks_.part_of(model.intermediate_size);
     made.gate = linear_module(operator_kind::gate, ffn, width, false, trains);
     made.down = linear_module(operator_kind::down, width, ffn, false, trains);
     made.up = linear_module(operator_kind::up, ffn, width, false, trains);
@@ -237,12 +253,24 @@ class torchtitan_decoder : public model_code {
     const value x = add(t, input, attention(by, norm(input, by.attention_norm), index));
     return add(t, x, feed_forward(by, norm(x, by.mlp_norm)));
   }
+  constexpr value embedded() {
+    if (!ranks_.is_on()) return rows_of(ids_[micro_], table_);
+    const value rows = ranks_.embed(ids_[micro_], table_.weight);
+    return ranks_.scatter(rows);
+  }
+  [[nodiscard]] constexpr std::int64_t own_heads() const {
+    return ranks_.part_of(model.num_attention_heads);
+  }
+  [[nodiscard]] constexpr std::int64_t own_groups() const {
+    return ranks_.part_of(model.key_value_heads());
+  }
 
   constexpr virtual value attention(const layer_modules& by, argument given, int index) {
     value q, k, v;
     {
       const held normed(given);
-      project(normed, by, q, k, v);
+      const value x = ranks_.gather(normed);
+      project(x, by, q, k, v);
       if (has_head_norms()) {
         q = norm(q, by.query_norm);
         k = norm(k, by.key_norm);
@@ -251,8 +279,15 @@ class torchtitan_decoder : public model_code {
       q = transpose(t, q, 1, 2);
       k = transpose(t, k, 1, 2);
       v = transpose(t, v, 1, 2);
-      return linear(attend(q, k, v), by.out);
+      return summed(attend(q, k, v), by.out);
     }
+  }
+  /// By the rank's columns of a matrix: its tokens of the sum.
+  constexpr value summed(argument given, const nn_module& by) {
+    if (!ranks_.is_on()) return linear(given, by);
+    const held x(given);
+    const value part = linear(x, by);
+    return ranks_.scatter(part);
   }
   /// FlexAttention of (batch, heads, tokens, width), to (batch, tokens, heads * width).
   constexpr value attend(const tensor& q, const tensor& k, const tensor& v) {
@@ -266,8 +301,8 @@ class torchtitan_decoder : public model_code {
     const std::int64_t rows = x.size[0];
     const std::int64_t tokens = x.size[1];
     const std::int64_t head = model.query_dim();
-    const std::int64_t groups = model.key_value_heads();
-    const std::int64_t heads = model.num_attention_heads;
+    const std::int64_t groups = own_groups();
+    const std::int64_t heads = own_heads();
     const value qkv = linear(x, by.qkv);
     const value grouped = view(t, qkv, {rows * tokens, groups, heads / groups + 2, head});
     growing_array<std::int64_t> lengths;
@@ -351,7 +386,8 @@ class torchtitan_decoder : public model_code {
   }
 
   constexpr virtual value feed_forward(const layer_modules& by, argument given) {
-    const held x(given);
+    const held normed(given);
+    const value x = ranks_.gather(normed);
     return gated(x, by.gate, by.up, by.down);
   }
   constexpr value gated(const tensor& x,
@@ -360,8 +396,10 @@ class torchtitan_decoder : public model_code {
                         const nn_module& down) {
     value hidden = activation(linear(x, gate));
     hidden = multiply(t, hidden, linear(x, up));
-    return linear(hidden, down);
+    return summed(hidden, down);
   }
+
+  explicit_collectives ranks_;
 
  private:
   // -- the loss
@@ -369,8 +407,12 @@ class torchtitan_decoder : public model_code {
   // A sum, over the number of all ranks' tokens.
   constexpr value loss_of(const tensor& logits, const tensor& labels) {
     value flat = view(t, logits, {logits.size[0] * logits.size[1], logits.size[2]});
-    return divide(
-        t, cross_entropy(t, cast(t, std::move(flat), element::fp32), labels), tokens_in_all_);
+    value wide = cast(t, std::move(flat), element::fp32);
+    if (!ranks_.is_on())
+      return divide(t, cross_entropy(t, std::move(wide), labels), tokens_in_all_);
+    value sum = ranks_.cross_entropy(wide, labels);
+    wide.drop();
+    return divide(t, std::move(sum), tokens_in_all_);
   }
 
   /// ChunkedLossWrapper: head, loss and their backward for one part of the sequences after the

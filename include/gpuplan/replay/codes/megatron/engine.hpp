@@ -287,8 +287,10 @@ class megatron_engine : public megatron_parts {
   /// results of all parts are as long as its own, and stay until they are added up.
   constexpr value ring_attention(const tensor& q, const tensor& k, const tensor& v) {
     const int index = t.add_node(ring_backward_, {&q, &k, &v});
-    t.nodes[index].size[1] = k.size;
-    t.nodes[index].size[2] = v.size;
+    if (node* const by = t.at(index)) {
+      by->size[1] = k.size;
+      by->size[2] = v.size;
+    }
     need_lengths(q.size[1]);
     need_lengths_of_parts(q.size[1]);
     const std::int64_t ranks = setup.parallelism.context_parallel;
