@@ -15,6 +15,7 @@
 #include <gpuplan/replay/step_time.hpp>
 #include <gpuplan/solver.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -1114,4 +1115,115 @@ TEST_CASE("a search that nobody waits for any more ends") {
   CHECK(!guides::answer(plan, asked, {}).text.empty());
   wanted = true;
   CHECK_THROWS_AS(static_cast<void>(guides::answer(plan, asked, {})), guides::stopped);
+}
+
+TEST_CASE("plans without a price that go by money are said to go by GPU-hours") {
+  const words search{"gpt2", "--gpu", "4090", "--gpus", "2", "--batch", "8", "--goal", "money"};
+  CHECK(has(output_of_command("plan", search).err, "--goal money: no --price is known"));
+  words priced = search;
+  priced.insert(priced.end(), {"--price", "1"});
+  CHECK_FALSE(has(output_of_command("plan", priced).err, "--goal money"));
+}
+
+TEST_CASE("operators that are costly stay where a command asks for that") {
+  const auto kept = [](const char* recompute) {
+    double most = 0;
+    for (const json& row : rows_of("memory",
+                                   {"llama-3-8b",
+                                    "--framework",
+                                    "torchtitan-2026",
+                                    "--zero",
+                                    "3",
+                                    "--data-parallel",
+                                    "8",
+                                    "--sequence-length",
+                                    "8192",
+                                    "--recompute",
+                                    recompute}))
+      if (row["table"] == "step" && row["column"] == "total")
+        most = std::max(most, number(row, "value"));
+    return most;
+  };
+  CHECK(kept("full") < kept("operators"));
+  CHECK(kept("operators") < kept("none"));
+}
+
+TEST_CASE("a job's kind of GPU is the one that is judged") {
+  const auto checked = [](const std::string& gres, const words& more) {
+    const temporary_file file("#!/bin/bash\n#SBATCH --nodes=1\n#SBATCH --gres=gpu:" + gres +
+                              ":4\nsrun torchrun --nproc-per-node 4 -m trl.scripts.sft "
+                              "--model_name_or_path Qwen/Qwen2.5-1.5B --max_length 1024 "
+                              "--per_device_train_batch_size 1 --bf16 true\n");
+    words asked{file.name()};
+    asked.insert(asked.end(), more.begin(), more.end());
+    const outcome o = output_of_command("check", asked);
+    CHECK(o.status == 0);
+    return o.out;
+  };
+  CHECK(has(checked("rtx_4090", {}), "RTX 4090"));
+  CHECK_FALSE(has(checked("rtx_4090", {}), "the job asks for"));
+  CHECK(has(checked("rtx_4090", {"--gpu", "l40s"}), "L40S"));
+  CHECK(has(checked("a100", {}), "the job asks for a100, which may be"));
+  CHECK(has(checked("big", {}), "the job asks for big, by which no device is known"));
+}
+
+TEST_CASE("files that ask for more tokens than a model has positions are refused") {
+  const temporary_file file(
+      "model_name_or_path: gpt2\nmax_length: 8192\nper_device_train_batch_size: 2\nbf16: true\n");
+  CHECK(has(refusal_of("check", {file.name()}),
+            "sequence_length 8192: the model has 1024 learned positions"));
+}
+
+TEST_CASE("files of an encoder are checked") {
+  const temporary_file file("output_dir: o\nper_device_train_batch_size: 32\nbf16: true\n");
+  const outcome o = output_of_command("check", {file.name(), "--model", "bert-base-uncased"});
+  CAPTURE(o.err);
+  CHECK(o.status == 0);
+}
+
+TEST_CASE("a batch is divided as a pipeline's schedule goes through it") {
+  const words layout{"llama-3.1-8b",
+                     "--framework",
+                     "megatron-te",
+                     "--gpu",
+                     "h100-sxm",
+                     "--gpus",
+                     "8",
+                     "--pipeline-parallel",
+                     "4",
+                     "--virtual-pipeline",
+                     "2",
+                     "--batch"};
+  words asked = layout;
+  asked.emplace_back("64");
+  for (const json& row : rows_of("batch", asked)) CHECK(row["accumulation"].get<int>() % 4 == 0);
+  asked.back() = "2";
+  CHECK(has(refusal_of("batch", asked), "multiples of 4 micro-batches"));
+}
+
+TEST_CASE("ranks of one sequence share an optimizer's states") {
+  CHECK(output_of_command("time",
+                          {"llama-3.1-8b",
+                           "--framework",
+                           "megatron-te",
+                           "--gpu",
+                           "h100-sxm",
+                           "--gpus",
+                           "8",
+                           "--context-parallel",
+                           "8",
+                           "--zero",
+                           "1",
+                           "--sequence-length",
+                           "32768"})
+            .status == 0);
+}
+
+TEST_CASE("more than all of a peak is explained by windows") {
+  CHECK(has(
+      output_of_command(
+          "time",
+          {"mistral-7b-v0.1", "--gpu", "4090", "--sequence-length", "81920", "--recompute", "full"})
+          .err,
+      "of which windows skip most"));
 }

@@ -118,8 +118,24 @@ class answer {
   // What files say of the batch counts where no batch is wanted.
   static runs::step_words without_batch(const request& asked) {
     runs::step_words stated = asked.step;
-    if (asked.batch) stated.setup.files.config.global_batch = {};
+    if (!asked.batch) return stated;
+    stated.setup.files.config.global_batch = {};
+    // As few micro-batches as the schedule goes through, while they are looked for.
+    const micro_batch_rule taken = micro_batches_of(stated.setup.setup.parallelism);
+    stated.setup.plan.accumulation =
+        detail::ceil_div(taken.least, taken.multiple_of) * taken.multiple_of;
     return stated;
+  }
+  bool runs(const batch_plan& plan) const {
+    const micro_batch_rule taken = micro_batches_of(stated_.named.setup.parallelism);
+    return plan.accumulation >= taken.least && plan.accumulation % taken.multiple_of == 0;
+  }
+  std::string micro_batches_in_words() const {
+    const micro_batch_rule taken = micro_batches_of(stated_.named.setup.parallelism);
+    return "the pipeline's schedule goes through " +
+           (taken.multiple_of > 1
+                ? "multiples of " + setups::grouped(taken.multiple_of) + " micro-batches"
+                : "at least " + setups::grouped(taken.least) + " micro-batches");
   }
   [[noreturn]] void refuse(const failure& why) const {
     std::string text = setups::sentence_of(why);
@@ -161,16 +177,24 @@ class answer {
       refuse(options.why());
     if (!detail::failed(options.why())) {
       for (const batch_plan& plan : options) {
+        if (!runs(plan)) continue;
         if (static_cast<int>(rows_.size()) == asked_.most_rows) {
           below_.push_back("there are more; --rows lists them");
           break;
         }
         add(rows_.empty() ? "best" : "", plan);
       }
+      if (rows_.empty())
+        throw bad_request(micro_batches_in_words() + ", of which none makes a batch of " +
+                          in_words(batch) + " on " + setups::grouped(replicas) +
+                          (replicas == 1 ? " replica" : " replicas"));
       return;
     }
     const auto nearest = solve_nearest_batch(wanted, stated_.memory);
     if (!nearest) refuse(nearest.why());
+    if (!runs(*nearest))
+      throw bad_request(setups::grouped(replicas) + " replicas divide no batch of " +
+                        in_words(batch) + ", and " + micro_batches_in_words());
     add("nearest", *nearest);
     const auto other = nearest->effective_batch() > batch.high()
                            ? nearest->effective_batch() - replicas
@@ -247,6 +271,7 @@ class answer {
       const auto kept = keep_effective_batch(plan, gpus / in_replica(), budget(), stated_.memory);
       if (kept) {
         add(what, *kept);
+        if (!runs(*kept)) rows_.back().note = micro_batches_in_words();
         continue;
       }
       const auto nearest = solve_nearest_batch({.effective_batch = plan.effective_batch(),

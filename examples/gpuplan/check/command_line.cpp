@@ -40,9 +40,9 @@ constexpr const char* examples =
 struct request {
   std::vector<std::string> files{};
   std::string model{};
-  std::vector<std::string> kinds{"a100_sxm4_80gb"};
-  std::int64_t gpus = 0;           // 0: as the files say
-  std::int64_t gpus_per_node = 0;  // 0: as the files say, or 8
+  std::vector<std::string> kinds{};  // none: as the files say
+  std::int64_t gpus = 0;             // 0: as the files say
+  std::int64_t gpus_per_node = 0;    // 0: as the files say, or 8
   double network_GBps = 200;
   known<network_kind> network{};
   double fragmentation = 100 * usual_fragmentation;
@@ -86,18 +86,26 @@ std::vector<std::string> problems_of(const answer& made) {
   return problems;
 }
 
+// What else the files have wrong, which may be the cause of a refusal.
+std::string remarks_in_words(const std::vector<io::remark>& remarks) {
+  constexpr std::size_t most = 5;
+  std::string all;
+  for (std::size_t at = 0; at < remarks.size() && at < most; ++at)
+    all += "; " + remarks[at].key + ": " + remarks[at].text;
+  if (remarks.size() > most)
+    all += "; and " + std::to_string(remarks.size() - most) + " more such remarks";
+  return all;
+}
+
 guides::printed answer_to(const request& asked, const guides::output& as) {
   answer made;
   const setups::trainer_files files = setups::read_trainer_files("FILE", asked.files);
   made.read = files.read;
   io::training_context context;
   made.model = asked.model.empty() ? made.read.config.model : asked.model;
-  if (made.model.empty() && !made.read.config.shape) {
-    std::string why = "--model: no file says which model trains; give its name";
-    for (const io::remark& one : made.read.remarks)
-      if (one.is == io::remark::kind::missing) why += "; " + one.key + ": " + one.text;
-    throw guides::bad_request(why);
-  }
+  if (made.model.empty() && !made.read.config.shape)
+    throw guides::bad_request("--model: no file says which model trains; give its name" +
+                              remarks_in_words(made.read.remarks));
   if (!made.read.config.shape) {
     const setups::named_model named = setups::trained_model_named(
         {.text = made.model, .is_of_file = asked.model.empty() && files.names_model});
@@ -109,8 +117,14 @@ guides::printed answer_to(const request& asked, const guides::output& as) {
   if (made.model.empty()) made.model = "a model of the files' own shape";
   if (asked.gpus != 0) context.gpus = asked.gpus;
   made.training = io::configured(made.read, context);
-  if (!made.training) throw guides::bad_request(made.training.why);
-  for (const gpu_spec& gpu : setups::gpus_named(asked.kinds)) {
+  if (!made.training)
+    throw guides::bad_request(made.training.why + remarks_in_words(made.training.remarks));
+  const setups::gpu_of_job of_files = setups::gpu_of_files(made.read);
+  if (asked.kinds.empty() && !of_files.why.empty())
+    made.training.assumed.push_back({"gpu", of_files.why});
+  const std::vector<std::string> kinds =
+      asked.kinds.empty() ? std::vector<std::string>{of_files.id} : asked.kinds;
+  for (const gpu_spec& gpu : setups::gpus_named(kinds)) {
     const cluster on = cluster_of(asked, made.read.config, gpu, made.training.gpus);
     made.clusters.push_back({on, judge(made.training, on, asked.fragmentation / 100)});
   }
@@ -132,7 +146,9 @@ guides::program command() {
                 app.add_option("--model", asked->model, "Where no file says which one trains")
                     ->type_name("MODEL");
                 setups::add_gpu_option(
-                    app, asked->kinds, "Devices, each by itself (default: an A100 of 80 GB)");
+                    app,
+                    asked->kinds,
+                    "Devices, each by itself (default: as files say, else an A100 of 80 GB)");
                 app.add_option("--gpus", asked->gpus, "All GPUs of the run (default: as files say)")
                     ->transform(guides::whole_number(1, 1 << 20))
                     ->type_name("N");

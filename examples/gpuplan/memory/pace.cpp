@@ -70,12 +70,11 @@ timed_trace timed(const training_setup& setup,
                   const batch_plan& plan,
                   const batch_plan& drawn,
                   const gpu_spec* gpu) {
-  constexpr const char* usual = "a100_sxm4_80gb";
-  const gpu_spec asked = gpu == nullptr ? setups::gpu_named(usual) : *gpu;
+  const gpu_spec asked = gpu == nullptr ? setups::gpu_named(setups::usual_gpu) : *gpu;
   const roofline_time model = model_on(setup, plan, asked);
   if (setup.composite != nullptr) return timed(runs::time_by_replay(setup, model.on), drawn);
   if (is_valid(model, plan)) return timed(model, plan, drawn);
-  const roofline_time other = model_on(setup, plan, setups::gpu_named(usual));
+  const roofline_time other = model_on(setup, plan, setups::gpu_named(setups::usual_gpu));
   if (!is_valid(other, plan))
     throw guides::bad_request(
         "--svg: a picture over time needs the step's time, which is not known for this setup");

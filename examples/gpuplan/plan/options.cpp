@@ -323,9 +323,11 @@ named_request request_of(const arguments& given) {
         "--from: these files keep the optimizer or weights on the host, and plans keep all on the "
         "GPUs; gpuplan check says what such a training takes");
   const std::int64_t gpus_of_files = setups::gpus_of_files(given.setup);
+  const setups::gpu_of_job device = setups::gpu_of_files(given.setup.files);
   made.clusters =
       runs::clusters_of(given.clusters,
-                        {.gpus = {"a100_sxm4_80gb"},
+                        {.gpus = {device.id},
+                         .why_gpus = device.why,
                          .total = gpus_of_files,
                          .gpus_per_node = setups::gpus_per_node_of(given.setup.files.config)});
   plan_request& request = made.request;

@@ -345,6 +345,8 @@ std::vector<named_cluster> clusters_of(const cluster_words& given,
     for (const listed_nodes& one : listed) gpus.push_back(one.gpu);
   }
   for (const std::string& name : given.systems) gpus.push_back(*system_named("--system", name).gpu);
+  if (gpus.empty() && given.gpus.empty() && !otherwise.why_gpus.empty())
+    guides::remark("--from: taken as " + otherwise.why_gpus);
   if (gpus.empty()) gpus = setups::gpus_named(given.gpus.empty() ? otherwise.gpus : given.gpus);
   if (otherwise.counts_make_clusters && gpus.size() == 1 && stated.size() <= 1) {
     const std::size_t counts =

@@ -45,6 +45,7 @@ struct cluster_words {
 /// What holds where neither the command line nor the file says otherwise.
 struct cluster_defaults {
   std::vector<std::string> gpus{};
+  std::string why_gpus{};             // where files leave these open: which are taken, and why
   std::int64_t total = 0;             // GPUs; 0: a node's
   std::int64_t gpus_per_node = 0;     // 0: `usual_gpus_per_node`
   bool counts_make_clusters = false;  // of one kind, a cluster for each of several numbers

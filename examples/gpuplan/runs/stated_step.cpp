@@ -70,7 +70,9 @@ void add_timed_steps_option(CLI::App& app, std::shared_ptr<const own_cluster>& t
 }
 
 cluster_defaults defaults_of(const setups::arguments& given) {
-  return {.gpus = {"a100_sxm4_80gb"},
+  const setups::gpu_of_job device = setups::gpu_of_files(given.files);
+  return {.gpus = {device.id},
+          .why_gpus = device.why,
           .total = setups::gpus_of(given),
           .gpus_per_node = setups::gpus_per_node_of(given.files.config)};
 }

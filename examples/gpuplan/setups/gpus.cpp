@@ -4,6 +4,7 @@
 #include <gpuplan/catalog/gpus.hpp>
 #include <gpuplan/gpu.hpp>
 #include <gpuplan/io/characters.hpp>
+#include <gpuplan/io/slurm_nodes.hpp>
 #include <gpuplan/io/table.hpp>
 #include <gpuplan/result.hpp>
 
@@ -134,6 +135,24 @@ gpu_spec gpu_named(const std::string& name) {
   if (!part)
     throw bad_request("--gpu " + name + ": " + failure_text(part.why()).c_str(), part.why());
   return slice_of(**meant.begin(), *part);
+}
+
+gpu_of_job gpu_of_files(const io::read_config& files) {
+  if (files.gpu.empty()) return {};
+  const catalog::gpu_list meant = io::slurm_nodes{.gres = files.gpu}.devices();
+  const std::string asked = "the job asks for " + io::printable(files.gpu);
+  if (meant.count == 0)
+    return {.why = std::string(usual_gpu) + ": " + asked +
+                   ", by which no device is known; --gpu NAME says which it is"};
+  gpu_of_job made{.id = std::string((*meant.begin())->id)};
+  if (meant.count == 1) return made;
+  std::string names;
+  for (const gpu_spec* const one : meant) {
+    if (one->id == std::string(usual_gpu)) made.id = usual_gpu;
+    names += (names.empty() ? "" : ", ") + std::string(one->id);
+  }
+  made.why = made.id + ": " + asked + ", which may be " + names + "; --gpu NAME says which it is";
+  return made;
 }
 
 std::vector<gpu_spec> gpus_named(const std::vector<std::string>& names) {

@@ -3,6 +3,7 @@
 // Which GPUs a command line means: the same words in all commands.
 
 #include <gpuplan/gpu.hpp>
+#include <gpuplan/io/trainer/training_config.hpp>
 
 #include <string>
 #include <vector>
@@ -23,6 +24,17 @@ CLI::Option* add_gpu_option(CLI::App& app, std::vector<std::string>& to, const s
 /// device alone is meant. Throws `guides::bad_request`: where several are meant, with a line for
 /// each of them; where none is, with the nearest.
 [[nodiscard]] gpuplan::gpu_spec gpu_named(const std::string& name);
+
+/// What commands take where nothing says which device.
+inline constexpr const char* usual_gpu = "a100_sxm4_80gb";
+
+/// The device that a job of the files asks for: where its name may be several, the usual one of
+/// them, or else the first, and where nothing is known by it, the usual one; `why` says so then.
+struct gpu_of_job {
+  std::string id = usual_gpu;
+  std::string why{};
+};
+[[nodiscard]] gpu_of_job gpu_of_files(const gpuplan::io::read_config& files);
 
 /// Likewise of several, each once. "auto" stands for the kinds of devices that this machine has,
 /// and standard error is told which.

@@ -44,6 +44,8 @@ constexpr plain_words said[] = {
     {gpuplan::fact::under_autocast, "--precision bf16-autocast"},
     {gpuplan::fact::objective, "--objective, of which gpuplan memory alone has sft, dpo and grpo"},
     {gpuplan::fact::graph_of_iteration, "--cuda-graphs"},
+    {gpuplan::fact::context_exchange, "--cp-comm-type, cp_comm_type"},
+    {gpuplan::fact::context_ranks, "GPUs that share experts; --data-parallel gives more"},
     {gpuplan::fact::compute_capability, "of the GPU, 80 for 8.0"},
 };
 

@@ -280,10 +280,7 @@ void check_shares(const arguments& given, const training_setup& setup) {
         "--sequence-parallel: one GPU has all of a sequence; --tensor-parallel gives more");
   if (!layout.split.is_even() && layout.pipeline_parallel == 1)
     throw bad_request("--pipeline-split: one stage has all layers; --pipeline-parallel gives more");
-  // of tokens' parts too, which fully_shard's ranks share
-  const bool divides_tokens = setup.framework.engine.is == &engine_classes::fsdp2;
-  const std::int64_t sharing =
-      given.plan.data_parallel * (divides_tokens ? layout.context_parallel : 1);
+  const std::int64_t sharing = given.plan.data_parallel * layout.context_parallel;
   if (given.has_zero_stage && stage > 0 && sharing == 1)
     throw bad_request("--zero " + std::to_string(stage) +
                       ": one GPU shares with nobody; --data-parallel gives more");

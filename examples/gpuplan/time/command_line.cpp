@@ -111,6 +111,8 @@ std::string answer_to(const request& asked, const guides::output& as) {
     drawn = "\nDrawn: " + over.clock + "; " +
             io::decimal(over.end, plan_program::digits_of(over.end, 4)) + " s.\n";
   }
+  if (step.rates.mfu > 1)
+    guides::remark("MFU and HFU count attention to all tokens, of which windows skip most");
   if (!traits_of(as.format).for_people) {
     if (asked.explain) return explained(explain_time(stated.time, stated.plan), as);
     io::table table;

@@ -91,7 +91,7 @@ enum class time_cause {
                                    "stragglers",
                                    "optimizer",
                                    "all-reduces of layers",
-                                   "ring of keys and values",
+                                   "context-parallel exchange",
                                    "all-to-alls of tokens",
                                    "sends between stages",
                                    "first and last sends",

@@ -120,8 +120,10 @@ inline constexpr settings_tool settings_tools[] = {
   while (from < launcher.size() && last_of_path(launcher[from]) != "accelerate" &&
          launcher[from] != "accelerate.commands.launch")
     ++from;
-  const value flags =
-      arguments_of_words({launcher.begin() + static_cast<std::ptrdiff_t>(from), launcher.end()});
+  std::vector<std::string> words(launcher.begin() + static_cast<std::ptrdiff_t>(from),
+                                 launcher.end());
+  if (!words.empty() && (words.back() == "-m" || words.back() == "--module")) words.pop_back();
+  const value flags = arguments_of_words(words);
   for (const auto& [name, is] : *flags.members()) {
     const char* engine = nullptr;
     for (const auto& [flag, word] : {std::pair{"multi_gpu", "MULTI_GPU"},
@@ -244,6 +246,7 @@ inline void remark_on_other_files(const read_launch& started, read_config& to) {
   if (!started.read) return started.read;
   read_config read = read_trainer_words(text, started);
   if (!read) return read;
+  read.gpu = started.how.gpu;
   for (const std::string& word : started.launcher)
     if (last_of_path(word) == "accelerate" || word == "accelerate.commands.launch") {
       add_accelerate(started, read);

@@ -373,6 +373,7 @@ void merge(T& into,
   read_config all;
   for (const read_config& file : files) {
     all.tool += (all.tool.empty() ? "" : " and ") + file.tool;
+    if (all.gpu.empty()) all.gpu = file.gpu;
     all.remarks.insert(all.remarks.end(), file.remarks.begin(), file.remarks.end());
     all.not_understood.insert(
         all.not_understood.end(), file.not_understood.begin(), file.not_understood.end());
@@ -400,7 +401,7 @@ class training_builder {
     if (!config_.shape) to_.parts = context_.parts;
     to_.setup.composite = to_.parts.get();
     set_length();
-    set_layout();
+    if (!failed()) set_layout();
     if (!failed()) set_batch();
     if (!failed()) set_framework();
     if (!failed()) set_step();
@@ -430,6 +431,11 @@ class training_builder {
       assume("sequence_length",
              "sequences of " + text(to_.setup.sequence_length) +
                  " tokens: no file says how long they are");
+    const transformer& model = to_.setup.model;
+    if (const std::int64_t rows = model.position_rows;
+        model.kind != model_kind::vision && rows != 0 && to_.setup.sequence_length > rows)
+      return refuse("sequence_length " + text(to_.setup.sequence_length) + ": the model has " +
+                    text(rows) + " learned positions, and no more tokens are taken");
     std::int64_t& target = to_.setup.target_length;
     target = usual_target_length(to_.setup.model, to_.setup.sequence_length);
     if (target != 0)
@@ -631,6 +637,14 @@ class training_builder {
              "sync_each_batch false, as Accelerate has it: each GPU adds up whole gradients until "
              "the last micro-batch");
     auto valid = validate(setup, to_.plan);
+    if (!valid && setup.model.kind == model_kind::encoder && setup.model.head == head_kind::none &&
+        to_.parts == nullptr) {
+      to_.setup.encodings = 2;
+      valid = validate(setup, to_.plan);
+      if (valid)
+        assume("encodings",
+               "two texts a sample, which are compared: no file says that the encoder has a head");
+    }
     if (!valid && setup.framework.implementation.cut_cross_entropy) {
       const std::string why = failure_text(valid.why()).c_str();
       to_.setup.framework.implementation.cut_cross_entropy = false;
@@ -651,6 +665,17 @@ class training_builder {
       if (valid)
         assume("loss_chunks",
                "torchtitan of December 2024, its loss of whole logits and no CUDA graphs: " + why);
+    }
+    if (!valid && setup.precision.fp8_linears && config_.precision) {
+      const std::string why = failure_text(valid.why()).c_str();
+      const precision_recipe in_fp8 = setup.precision;
+      to_.setup.precision.fp8_linears = false;
+      to_.setup.precision.scaling = precision_recipe{}.scaling;
+      valid = validate(setup, to_.plan);
+      if (valid)
+        assume("precision", "bf16, whose products take longer than those in fp8: " + why);
+      else
+        to_.setup.precision = in_fp8;
     }
     if (!valid && setup.padding_free) {
       const std::string why = failure_text(valid.why()).c_str();

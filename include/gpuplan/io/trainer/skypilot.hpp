@@ -101,6 +101,7 @@ namespace detail {
     const auto end = std::from_chars(number.data(), number.data() + number.size(), gpus);
     is_whole = end.ec == std::errc() && end.ptr == number.data() + number.size() && gpus >= 1;
   }
+  if (is_whole) read.gpu = printable(kind.substr(0, std::min<std::size_t>(colon, 40)));
   if (is_whole)
     read.config.gpus_per_node = gpus;
   else

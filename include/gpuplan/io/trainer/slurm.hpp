@@ -10,6 +10,7 @@
 #include <gpuplan/known.hpp>
 #include <gpuplan/units.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -128,9 +129,13 @@ class slurm_reader {
     config.gpus = known<std::int64_t>();
     if (config.nodes && config.gpus_per_node) config.gpus = *config.nodes * *config.gpus_per_node;
     if (!config.gpus) config.gpus = processes;
+    const bool is_deepspeed =
+        std::any_of(to_.launcher.begin(), to_.launcher.end(), [](const std::string& word) {
+          return last_of_path(word) == "deepspeed";
+        });
     if (!is_launched_ && processes && config.gpus && *processes != *config.gpus)
       say(remark::kind::contradicts,
-          "--num_processes",
+          is_deepspeed ? "--num_gpus" : "--num_processes",
           "is " + std::to_string(*processes) + "; the job has " + std::to_string(*config.gpus) +
               " GPUs");
   }

@@ -199,8 +199,17 @@ class torchtitan_reader {
       for (const char c : flavor)
         function += c == '.' || c == '-' ? '_' : gpuplan::detail::lower(c);
     }
-    if (const torchtitan_model* const by = registered_torchtitan(function))
+    if (const torchtitan_model* const by = registered_torchtitan(function)) {
       config_.model = by->name;
+      return;
+    }
+    if (!from_.has("model.flavor")) return;
+    std::string known;
+    for (const torchtitan_model& each : torchtitan_models)
+      known += (known.empty() ? "" : ", ") + std::string(each.function);
+    say(remark::kind::doubtful,
+        "model.flavor",
+        "with its model is " + printable(function) + "; sizes are known of " + known);
   }
   void read_layout() {
     // -1: what is left of the ranks
@@ -347,9 +356,10 @@ class torchtitan_reader {
           "is " + shown(value(products)) + "; bfloat16 or float32 is taken, and bfloat16 assumed");
     }
     const value* const converters = from_.find("model.converters", true);
-    const value::list* const all = converters != nullptr ? converters->items() : nullptr;
-    if (all == nullptr) return;
-    for (const value& each : *all)
+    if (converters == nullptr) return;
+    const value::list one{*converters};  // of a flag
+    const value::list& all = converters->items() != nullptr ? *converters->items() : one;
+    for (const value& each : all)
       if (each.text() != nullptr && each.text()->find("float8") != std::string::npos)
         config_.precision = training_precision::fp8;
       else

@@ -169,7 +169,8 @@ struct read_config {
   training_config config{};
   std::vector<remark> remarks{};
   std::vector<std::string> not_understood{};  // keys, "fsdp_config.forward_prefetch"
-  std::string why{};                          // why nothing was read; empty: it was
+  std::string gpu{};  // the kind that a job asks for, by its cluster's name of it: "a100", "H100"
+  std::string why{};  // why nothing was read; empty: it was
 
   [[nodiscard]] explicit operator bool() const { return why.empty(); }
 };
