@@ -435,9 +435,15 @@ class cost_visitor {
       stream(4 * all, 12, element_, element_);
       return;
     }
+    const double keys_and_values = own_ * groups_here() * dims;
+    if (setup_.framework.layers().gathers_context) {
+      // A rank gets as much as by an all-to-all to which it gave what all ranks have.
+      exchange(2, keys_and_values * rings_);
+      stream(keys_and_values * rings_, 2, 2 * element_, 2 * element_);
+      return;
+    }
     // Each rank sends the keys and values of its part on, as often as there are other parts; so
     // with their gradients in the backward pass.
-    const double keys_and_values = own_ * groups_here() * dims;
     const double part = element_ * keys_and_values * (rings_ - 1);
     cost.forward.passed_on += part;
     if (wanted_.any()) cost.backward.passed_on += 2 * part;

@@ -227,6 +227,14 @@ constexpr failure flaw_of_sequence(const training_setup& setup) {
                              {{fact::tokens_of_context_rank, setup.sequence_length / context}});
 }
 
+// What the code of decoders that plain operators divide has not.
+constexpr failure flaw_of_divided_tokens(const transformer& model, const named_fact& ranks) {
+  return flaw_if_any({{fact::num_experts, model.moe.num_experts},
+                      {fact::kv_lora_rank, model.mla.kv_lora_rank},
+                      {fact::attention_sinks, model.attention_sinks}},
+                     ranks);
+}
+
 // torchtitan's: layers are dealt to the stages, whose weights stay whole for all micro-batches.
 constexpr failure flaw_of_torch_stages(const training_setup& setup) {
   const parallelism& layout = setup.parallelism;
@@ -362,9 +370,14 @@ constexpr failure flaw_of_layout(const training_setup& setup) {
     return without_code({loss_parallel, layers, {fact::takes, false}});
   if (setup.framework.implementation.loss_parallel && ranks == 1)
     return without_code({loss_parallel, tensor_parallel, {fact::takes, false}});
+  const transformer& model = setup.model;
+  if (layout.context_parallel > 1 && !code.is_pipelined)
+    if (const failure why =
+            flaw_of_divided_tokens(model, {fact::context_parallel, layout.context_parallel});
+        failed(why))
+      return why;
   if (ranks == 1 || code.is_pipelined) return {};
   if (!code.divides_tensors) return without_code({tensor_parallel, layers, one});
-  const transformer& model = setup.model;
   const bool has_groups = model.key_value_heads() != model.num_attention_heads;
   if (const failure why =
           flaw_if_indivisible(tensor_parallel,
@@ -380,12 +393,7 @@ constexpr failure flaw_of_layout(const training_setup& setup) {
                                       tensor_parallel);
       failed(why))
     return why;
-  if (const failure why = flaw_if_any({{fact::num_experts, model.moe.num_experts},
-                                       {fact::kv_lora_rank, model.mla.kv_lora_rank},
-                                       {fact::attention_sinks, model.attention_sinks}},
-                                      tensor_parallel);
-      failed(why))
-    return why;
+  if (const failure why = flaw_of_divided_tokens(model, tensor_parallel); failed(why)) return why;
   const named_fact along{fact::sequence_parallel, layout.sequence_parallel};
   if (setup.trains.what != training::full && (layout.sequence_parallel || code.divides_sequence))
     return without_code({{fact::trains, setup.trains.what},

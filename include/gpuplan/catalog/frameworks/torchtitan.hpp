@@ -172,6 +172,8 @@ inline constexpr layer_class torchtitan_2026{.name = &code_names::torchtitan_202
                                              .engine = &engine_classes::fsdp2,
                                              .divides_tensors = true,
                                              .divides_sequence = true,
+                                             .divides_context = true,
+                                             .gathers_context = true,
                                              .captures_graphs = true,
                                              .recomputes_periodically = false,
                                              .recomputes_first_layers = false,
@@ -231,16 +233,17 @@ inline constexpr framework torchtitan_async = [] {
 /// torchtitan 0.3.0 (2026) on PyTorch 2.15, Llama 3, Qwen3, gpt-oss and DeepSeek-V3 (with V2's
 /// router where no bias or norm of a token's weights is said), on ranks that each have all experts:
 /// not compiled but for FlexAttention, among replicas, fully_shard's ranks and, of Llama 3 and
-/// dense Qwen3, tensor-parallel ones, by its backend spmd_types and with its sequence parallelism;
-/// the loss is of divided classes then. Of 24 random steps of such ranks all bytes requested are
-/// those measured. A CUDA graph of a step's passes is there where `training_setup::graphs` says so,
-/// which is its default; none was measured beside tensor parallelism.
-/// gpt-oss has FlashAttention-2 over documents (attn_backend "varlen"), one a sample; on Hopper and
-/// later torchtitan takes FlashAttention-3 and 4, which were not measured. Experts are products of
-/// groups, and a bias of the router's choice, which no gradient trains, is there whatever the model
-/// says. Its loss is in 8 chunks, as ChunkedLossWrapper is by default; 0 is CrossEntropyLoss.
-/// ZeRO-3 is fsdp_reshard_after_forward=default, ZeRO-2 never. Nobody timed it: its costs are those
-/// of torchtitan of 2024.
+/// dense Qwen3, tensor-parallel ones, by its backend spmd_types and with its sequence parallelism,
+/// and context-parallel ones, which gather keys and values before attention and have the parts of
+/// sequences that headtail gives them; the loss is of divided classes under tensor parallelism. Of
+/// 44 random steps of such ranks all bytes requested are those measured. A CUDA graph of a step's
+/// passes is there where `training_setup::graphs` says so, which is its default; none was measured
+/// beside tensor parallelism. gpt-oss has FlashAttention-2 over documents (attn_backend "varlen"),
+/// one a sample; on Hopper and later torchtitan takes FlashAttention-3 and 4, which were not
+/// measured. Experts are products of groups, and a bias of the router's choice, which no gradient
+/// trains, is there whatever the model says. Its loss is in 8 chunks, as ChunkedLossWrapper is by
+/// default; 0 is CrossEntropyLoss. ZeRO-3 is fsdp_reshard_after_forward=default, ZeRO-2 never.
+/// Nobody timed it: its costs are those of torchtitan of 2024.
 inline constexpr framework torchtitan_2026 = [] {
   framework changed = torchtitan;
   changed.name = "torchtitan 0.3";

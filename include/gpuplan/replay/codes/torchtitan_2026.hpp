@@ -21,6 +21,7 @@ class torchtitan_decoder : public model_code {
   constexpr torchtitan_decoder(tape& on, const training_setup& of, const batch_plan& with)
       : model_code(on, of, with),
         ranks_(on, of.parallelism.tensor_parallel),
+        context_(on, of.parallelism.context_parallel),
         is_tied_(model.has_tied_head()) {
     t.recompute_to_the_end();
   }
@@ -86,7 +87,7 @@ class torchtitan_decoder : public model_code {
     if (!setup.graphs.iteration) return;
     const auto charged = t.charge(purpose::buffers);
     for (int at = 0; at < 3; ++at)
-      read_by_graph_.push(t.make({plan.micro_batch, setup.sequence_length}, element::int64));
+      read_by_graph_.push(t.make({plan.micro_batch, own_tokens()}, element::int64));
     make_masks(read_by_graph_);
     const int scalars = setup.recompute != recompute_mode::none ? 3 : 1;
     for (int at = 0; at < scalars; ++at) read_by_graph_.push(t.make(sizes{1}, element::int64));
@@ -112,8 +113,8 @@ class torchtitan_decoder : public model_code {
     if (chunks() != 0) {
       loss = chunked_loss(result);
     } else {
-      const value labels = view(t, labels_, sizes{labels_->count()});
-      loss = loss_of(result, labels);
+      const value numbers = view(t, labels(), sizes{labels().count()});
+      loss = loss_of(result, numbers);
     }
     loss_ = t.share(loss);
     return loss;
@@ -225,7 +226,28 @@ class torchtitan_decoder : public model_code {
     labels_ = t.make(all, element::int64);
     held_tensors masks(t);
     make_masks(masks);
+    if (context_.is_on()) take_own_tokens(masks);
     for (int at = 0; at < masks.size(); ++at) t.hold_with_graph(masks[at]);
+  }
+  // What the layers and the loss read of a micro-batch: of a context rank copies of its tokens, the
+  // first and the last part of each sequence that ranks pair (headtail).
+  constexpr void take_own_tokens(held_tensors& made) {
+    const int first = made.size();
+    for (int at = 0; at < 3; ++at)
+      made.push(t.make({plan.micro_batch, own_tokens()}, element::int64));
+    own_ids_ = made[first];
+    own_labels_ = made[first + 1];
+    own_positions_ = made[first + 2];
+  }
+  [[nodiscard]] constexpr std::int64_t own_tokens() const {
+    return setup.sequence_length / setup.parallelism.context_parallel;
+  }
+  [[nodiscard]] constexpr tensor ids() const { return context_.is_on() ? own_ids_ : ids_[micro_]; }
+  [[nodiscard]] constexpr tensor positions() const {
+    return context_.is_on() ? own_positions_ : positions_[micro_];
+  }
+  [[nodiscard]] constexpr tensor labels() const {
+    return context_.is_on() ? own_labels_ : *labels_;
   }
   // Where documents end, and which blocks of queries and keys see each other at all, partly or
   // whole, by query and by key.
@@ -241,6 +263,18 @@ class torchtitan_decoder : public model_code {
       make({rows, tokens});
     }
     t.executes(rows * tokens * 100, {.kernels = 20});
+    if (context_.is_on()) {
+      // in which order ranks have the tokens, and the blocks of a rank's queries
+      make(sizes{tokens});
+      const std::int64_t own = ceil_div(own_tokens(), 128);
+      for (int at = 0; at < 2; ++at) {
+        make({rows, own});
+        make({rows, own, blocks});
+        make({rows, blocks});
+        make({rows, blocks, own});
+      }
+      return;
+    }
     for (int at = 0; at < 4; ++at) {
       make({rows, blocks});
       make({rows, blocks, blocks});
@@ -254,8 +288,8 @@ class torchtitan_decoder : public model_code {
     return add(t, x, feed_forward(by, norm(x, by.mlp_norm)));
   }
   constexpr value embedded() {
-    if (!ranks_.is_on()) return rows_of(ids_[micro_], table_);
-    const value rows = ranks_.embed(ids_[micro_], table_.weight);
+    if (!ranks_.is_on()) return rows_of(ids(), table_);
+    const value rows = ranks_.embed(ids(), table_.weight);
     return ranks_.scatter(rows);
   }
   [[nodiscard]] constexpr std::int64_t own_heads() const {
@@ -276,6 +310,10 @@ class torchtitan_decoder : public model_code {
         k = norm(k, by.key_norm);
       }
       rotate(q, k, index);
+      const value own_k = t.share(k);
+      const value own_v = t.share(v);
+      k = context_.gather(own_k);
+      v = context_.gather(own_v);
       q = transpose(t, q, 1, 2);
       k = transpose(t, k, 1, 2);
       v = transpose(t, v, 1, 2);
@@ -322,12 +360,13 @@ class torchtitan_decoder : public model_code {
   constexpr void rotate(value& q, value& k, int index) {
     const sizes tokens{q->size[0], q->size[1]};
     {
-      const value fits = compute(t, positions_[micro_], tokens, element::boolean);
+      const value fits = compute(t, positions(), tokens, element::boolean);
       const value all = t.make(sizes{1}, element::boolean);
       t.executes({&*fits, &*all}, {.kernels = 2});
     }
+    const tensor at = positions();
     const value angles = compute(t,
-                                 {&positions_[micro_], &*angles_[index]},
+                                 {&at, &*angles_[index]},
                                  {q->size[0], q->size[1], 1, angles_of_token()},
                                  table_format(),
                                  {"angles"});
@@ -399,7 +438,8 @@ class torchtitan_decoder : public model_code {
     return summed(hidden, down);
   }
 
-  explicit_collectives ranks_;
+  explicit_collectives ranks_;    // of tensors, and of the tokens between layers
+  explicit_collectives context_;  // of the tokens that attention reads
 
  private:
   // -- the loss
@@ -433,9 +473,9 @@ class torchtitan_decoder : public model_code {
       held_tensors inputs(t), labels(t), positions(t);
       const sizes tokens{part[0], part[1]};
       for (std::int64_t at = 0; at < chunks(); ++at) inputs.push(cut_off(hidden, part));
-      for (std::int64_t at = 0; at < chunks(); ++at) labels.push(cut_off(labels_, tokens));
+      for (std::int64_t at = 0; at < chunks(); ++at) labels.push(cut_off(this->labels(), tokens));
       for (std::int64_t at = 0; at < chunks(); ++at)
-        positions.push(cut_off(positions_[micro_], tokens));  // which the loss does not read
+        positions.push(cut_off(this->positions(), tokens));  // which the loss does not read
       const value sum = full(t, hidden.size, element::fp32, {"gradient of the head's input"});
       total = full(t, sizes{1}, element::fp32, {"loss"});
       if (shards != nullptr) shards->gather_unit(last_unit_);
@@ -506,6 +546,7 @@ class torchtitan_decoder : public model_code {
   held_tensors ids_{t}, positions_{t};  // by micro-batch
   held_tensors read_by_graph_{t};
   value labels_{};
+  tensor own_ids_{}, own_positions_{}, own_labels_{};  // of the present micro-batch
   value tokens_in_all_{};
   value loss_{}, last_loss_{};
 };

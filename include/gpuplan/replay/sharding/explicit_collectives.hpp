@@ -1,7 +1,7 @@
 #pragma once
 
-// Tensors divided among ranks by collectives that the code calls itself, as torchtitan 0.3 does with
-// spmd_types: operators see a rank's part as a plain tensor. Private.
+// Tensors divided among ranks by collectives that the code calls itself, as torchtitan 0.3 does
+// with spmd_types: operators see a rank's part as a plain tensor. Private.
 
 #include <gpuplan/detail/integer.hpp>
 #include <gpuplan/replay/eager/operators.hpp>
@@ -183,20 +183,19 @@ class explicit_collectives {
   }
   // Tokens stand first where they are summed, and still do so in memory afterwards.
   constexpr value scattered(tape& t, const tensor& x) const {
-    const sizes by_token{x.size[1], x.size[0], x.size[2]};
-    tensor turned = x;
-    turned.size = by_token;
-    turned.stride[0] = x.stride[1];
-    turned.stride[1] = x.stride[0];
+    tensor by_token = x;
+    swap_first_two(by_token);
     value in_order;
-    if (!turned.is_contiguous()) in_order = compute(t, x, by_token, x.format);
-    value part = t.make({by_token[0] / ranks_, by_token[1], by_token[2]}, x.format);
-    tensor& seen = part.get();
-    seen.size = {by_token[1], by_token[0] / ranks_, by_token[2]};
-    const std::int64_t of_sample = seen.stride[1];
-    seen.stride[1] = seen.stride[0];
-    seen.stride[0] = of_sample;
+    if (!by_token.is_contiguous()) in_order = compute(t, x, by_token.size, x.format);
+    sizes size = by_token.size;
+    size[0] /= ranks_;
+    value part = t.make(size, x.format);
+    swap_first_two(part.get());
     return part;
+  }
+  static constexpr void swap_first_two(tensor& of) {
+    std::swap(of.size[0], of.size[1]);
+    std::swap(of.stride[0], of.stride[1]);
   }
 
   tape& t_;
