@@ -105,6 +105,10 @@ TEST_CASE("faults in a file of axolotl are said") {
   CHECK(says_of("fsdp: [full_shard]", kind::outdated, "fsdp"));
   CHECK(says_of("sequence_parallel_degree: 2", kind::outdated, "sequence_parallel_degree"));
   CHECK(says_of("deepspeed: zero3.json\nfsdp_config: {a: 1}", kind::contradicts, "deepspeed"));
+  CHECK(says_of("bf16: auto\nfp16: true", kind::contradicts, "fp16"));
+  CHECK_FALSE(says_of("bf16: auto\nfp16: false", kind::contradicts, "fp16"));
+  CHECK(says_of("adapter: qlora\nload_in_8bit: true", kind::contradicts, "load_in_8bit"));
+  CHECK(says_of("adapter: lora\nload_in_8bit: true", kind::doubtful, "load_in_8bit"));
   CHECK(says_of("rl: dpo", kind::doubtful, "rl"));
   CHECK(says_of("optimizer: came_pytorch", kind::doubtful, "optimizer"));
   CHECK(says_of("gradient_checkpointing: offload", kind::doubtful, "gradient_checkpointing"));

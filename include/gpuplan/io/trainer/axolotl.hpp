@@ -73,6 +73,10 @@ inline void read_precision(settings_reader& from, training_config& to) {
     // "auto", the default: where the device has it; "full": without autocast
     if (*bf16->text() == "auto") to.precision = training_precision::bf16;
     if (*bf16->text() == "full") to.precision = training_precision::pure_bf16;
+    if (to.precision && says(from.flag("fp16"), true))
+      from.remark_on(kind::contradicts,
+                     "fp16",
+                     "is true, and bf16 " + shown(*bf16) + " too; one of both is taken");
     for (const char* key : {"fp16", "tf32"}) from.find(key);
     if (!to.precision) take_flags();
   }
@@ -143,8 +147,11 @@ inline void read_adapters(settings_reader& from, training_config& to) {
   }
   if (adapter == "qlora" && !(four_bits && *four_bits))
     from.remark_on(kind::missing, "load_in_4bit", "is not true, which adapter qlora needs");
-  hugging_face::doubt_flags(
-      from, {"load_in_8bit", "relora", "gradient_checkpointing_kwargs.use_reentrant"});
+  if (adapter == "qlora" && says(from.flag("load_in_8bit"), true))
+    from.remark_on(kind::contradicts, "load_in_8bit", "is true; with qlora four bits are taken");
+  else
+    hugging_face::doubt_flags(from, {"load_in_8bit"});
+  hugging_face::doubt_flags(from, {"relora", "gradient_checkpointing_kwargs.use_reentrant"});
 }
 
 inline void read_engine(settings_reader& from, training_config& to) {
