@@ -60,10 +60,10 @@ struct measured_sinks {
 constexpr measured_sinks with_sinks[] = {
 #include "torchtitan_2026_gpt_oss.inc"
 };
-// On several tensor-parallel ranks.
+// On several tensor-parallel ranks, or context-parallel ones.
 struct divided_step {
   measured_step step;
-  std::int64_t tensor_ranks, bytes;
+  std::int64_t tensor_ranks, context_ranks, bytes;
 };
 constexpr divided_step divided[] = {
 #include "torchtitan_2026_tensors.inc"
@@ -194,19 +194,20 @@ TEST_CASE("steps of torchtitan 0.3's gpt-oss take what they were measured to tak
   }
 }
 
-TEST_CASE("steps of torchtitan 0.3 whose tensors are divided request what they were measured to") {
+TEST_CASE("steps of torchtitan 0.3 that ranks divide request what they were measured to") {
   int count = 0;
   for (const divided_step& measured : divided) {
     CAPTURE(count);
     ++count;
     training_setup setup = setup_of(measured.step);
     setup.parallelism.tensor_parallel = measured.tensor_ranks;
+    setup.parallelism.context_parallel = measured.context_ranks;
     const batch_plan plan = plan_of(measured.step);
     REQUIRE(validate(setup, plan));
     CHECK(replay(setup, plan, 4)->peak.requested == measured.bytes);
     CHECK(peaks_of(setup, plan).peak().total == measured.bytes);
   }
-  CHECK(count == 24);
+  CHECK(count == 38);
 }
 
 TEST_CASE("torchtitan 0.3's tensor-parallel ranks divide dense decoders alone") {
@@ -222,7 +223,8 @@ TEST_CASE("torchtitan 0.3's tensor-parallel ranks divide dense decoders alone") 
   };
   CHECK(why(catalog::llama_3_8b).empty());
   CHECK(why(catalog::qwen3_8b).empty());
-  CHECK(why(catalog::qwen3_30b_a3b) == "num_experts 128 is not taken beside tensor_parallel 2; 0 is");
+  CHECK(why(catalog::qwen3_30b_a3b) ==
+        "num_experts 128 is not taken beside tensor_parallel 2; 0 is");
   CHECK(why(catalog::gpt_oss_20b).find("is not taken beside tensor_parallel 2") !=
         std::string::npos);
 }

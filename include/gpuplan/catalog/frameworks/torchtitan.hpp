@@ -236,7 +236,7 @@ inline constexpr framework torchtitan_async = [] {
 /// dense Qwen3, tensor-parallel ones, by its backend spmd_types and with its sequence parallelism,
 /// and context-parallel ones, which gather keys and values before attention and have the parts of
 /// sequences that headtail gives them; the loss is of divided classes under tensor parallelism. Of
-/// 44 random steps of such ranks all bytes requested are those measured. A CUDA graph of a step's
+/// 38 random steps of such ranks all bytes requested are those measured. A CUDA graph of a step's
 /// passes is there where `training_setup::graphs` says so, which is its default; none was measured
 /// beside tensor parallelism. gpt-oss has FlashAttention-2 over documents (attn_backend "varlen"),
 /// one a sample; on Hopper and later torchtitan takes FlashAttention-3 and 4, which were not
