@@ -251,7 +251,7 @@ TEST_CASE("several kinds of GPUs are judged, each by itself") {
   const outcome text = checked(asked);
   CHECK(has(text.out, "GeForce RTX 4090"));
   CHECK(has(text.out, "\non GeForce RTX 2080 Ti\n"));
-  CHECK(has(checked({file.name(), "--model", "gpt2", "--gpu", "4090,4090"}).err,
+  CHECK(has(checked({file.name(), "--model", "llama-3-8b", "--gpu", "4090,4090"}).err,
             "--gpu names rtx_4090 twice"));
 }
 

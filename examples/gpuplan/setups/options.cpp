@@ -876,7 +876,15 @@ named_setup setup_of(const arguments& given) {
   adapt_parts(made);
   if (given.from.empty()) check_shares(given, made.setup);
   check(validate(made.setup.trains, made.setup.model), made.setup);
-  // As `gpuplan check` assumes of files whose code has each sample in a row of its own.
+  // As `gpuplan check` assumes of files whose code is not known in fp8,
+  if (!given.from.empty() && given.precision.empty() && made.setup.precision.fp8_linears &&
+      !validate(made.setup, given.plan)) {
+    training_setup in_bf16 = made.setup;
+    in_bf16.precision.fp8_linears = false;
+    in_bf16.precision.scaling = precision_recipe{}.scaling;
+    if (validate(in_bf16, given.plan)) made.setup = in_bf16;
+  }
+  // or has each sample in a row of its own.
   if (!given.from.empty() && !validate(made.setup, given.plan)) made.setup.padding_free = false;
   check(validate(made.setup, given.plan), made.setup);
   return made;

@@ -4,6 +4,7 @@
 // the buffer by the products that make them. Private.
 
 #include <gpuplan/replay/codes/megatron/parts.hpp>
+#include <gpuplan/replay/eager/operators/pieces.hpp>
 
 #include <cstdint>
 #include <utility>
