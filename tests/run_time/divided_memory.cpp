@@ -545,7 +545,7 @@ TEST_CASE("plans of experts are the same without what is at least needed") {
   int infeasible = 0;
   std::int64_t asked = 0;
   std::int64_t asked_without = 0;
-  for (int round = 0; round < 16; ++round) {
+  for (int round = 0; round < 40; ++round) {
     plan_request request{.setup = random_mixture(roll)};
     request.setup.parallelism = {};
     request.setup.model.num_hidden_layers = 4;
