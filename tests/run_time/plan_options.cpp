@@ -323,7 +323,8 @@ TEST_CASE("as few layers are recomputed as fit, and a plan's words ask for it ag
     all.insert(all.end(), more.begin(), more.end());
     return all;
   };
-  const std::vector<std::string> ranks{"--tensor-parallel", "8", "--pipeline-parallel", "16"};
+  const std::vector<std::string> ranks{
+      "--tensor-parallel", "8", "--pipeline-parallel", "16", "--context-parallel", "1"};
   const json best = json_answer(planned, with(ranks))[0];
   CAPTURE(best.dump());
   CHECK(best["recompute"] == "full");

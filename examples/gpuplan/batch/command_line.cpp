@@ -74,6 +74,31 @@ struct row {
   std::string note{};
 };
 
+micro_batch_rule micro_batches_of(const fullest_stage_memory& of) {
+  return gpuplan::micro_batches_of(of.of.setup.parallelism);
+}
+
+// What plans take whose micro-batches are as many as the schedule goes through next: those that it
+// does not go through are left out later.
+struct scheduled_memory {
+  fullest_stage_memory of{};
+
+  batch_plan taken(batch_plan plan) const {
+    const micro_batch_rule rule = micro_batches_of(of);
+    plan.accumulation =
+        detail::ceil_div(std::max(plan.accumulation, rule.least), rule.multiple_of) *
+        rule.multiple_of;
+    return plan;
+  }
+  bytes required(const batch_plan& plan) const { return of.required(taken(plan)); }
+};
+result<fullest_stage_memory> validate(const scheduled_memory& memory) {
+  return validate(memory.of);
+}
+result<batch_plan> validate(const scheduled_memory& memory, const batch_plan& plan) {
+  return validate(memory.of, memory.taken(plan));
+}
+
 // One request, worked out: rows of plans, and sentences below them.
 class answer {
  public:
@@ -121,17 +146,17 @@ class answer {
     if (!asked.batch) return stated;
     stated.setup.files.config.global_batch = {};
     // As few micro-batches as the schedule goes through, while they are looked for.
-    const micro_batch_rule taken = micro_batches_of(stated.setup.setup.parallelism);
+    const micro_batch_rule taken = gpuplan::micro_batches_of(stated.setup.setup.parallelism);
     stated.setup.plan.accumulation =
         detail::ceil_div(taken.least, taken.multiple_of) * taken.multiple_of;
     return stated;
   }
   bool runs(const batch_plan& plan) const {
-    const micro_batch_rule taken = micro_batches_of(stated_.named.setup.parallelism);
+    const micro_batch_rule taken = micro_batches_of(stated_.memory);
     return plan.accumulation >= taken.least && plan.accumulation % taken.multiple_of == 0;
   }
   std::string micro_batches_in_words() const {
-    const micro_batch_rule taken = micro_batches_of(stated_.named.setup.parallelism);
+    const micro_batch_rule taken = micro_batches_of(stated_.memory);
     return "the pipeline's schedule goes through " +
            (taken.multiple_of > 1
                 ? "multiples of " + setups::grouped(taken.multiple_of) + " micro-batches"
@@ -172,7 +197,8 @@ class answer {
     const std::int64_t replicas = stated_.plan.data_parallel;
     const batch_request wanted{
         .effective_batch = batch, .data_parallel = replicas, .gpu = budget()};
-    const batch_options options(wanted, stated_.memory);
+    const scheduled_memory memory{stated_.memory};
+    const batch_options options(wanted, memory);
     if (detail::failed(options.why()) && options.why().code != errc::no_such_batch)
       refuse(options.why());
     if (!detail::failed(options.why())) {
@@ -190,7 +216,7 @@ class answer {
                           (replicas == 1 ? " replica" : " replicas"));
       return;
     }
-    const auto nearest = solve_nearest_batch(wanted, stated_.memory);
+    const auto nearest = solve_nearest_batch(wanted, memory);
     if (!nearest) refuse(nearest.why());
     if (!runs(*nearest))
       throw bad_request(setups::grouped(replicas) + " replicas divide no batch of " +
@@ -200,13 +226,12 @@ class answer {
                            ? nearest->effective_batch() - replicas
                            : nearest->effective_batch() + replicas;
     if (other > 0)
-      if (const auto plan =
-              solve_batch({.effective_batch = other, .data_parallel = replicas, .gpu = budget()},
-                          stated_.memory))
+      if (const auto plan = solve_batch(
+              {.effective_batch = other, .data_parallel = replicas, .gpu = budget()}, memory))
         add("other side", *plan);
     below_.push_back(setups::grouped(replicas) + " replicas divide no batch of " + in_words(batch) +
                      "; those above are the nearest that they divide");
-    const auto uneven = solve_uneven_batch(batch.high(), replicas, budget(), stated_.memory);
+    const auto uneven = solve_uneven_batch(batch.high(), replicas, budget(), memory);
     if (!uneven) return;
     below_.push_back("or exactly " + setups::grouped(uneven->effective_batch) + ": " +
                      setups::grouped(uneven->gpus_with_larger_share) +
@@ -268,7 +293,8 @@ class answer {
       if (gpus % in_replica() != 0)
         throw bad_request("--on-gpus " + std::to_string(gpus) + ": a replica has " +
                           std::to_string(in_replica()) + " GPUs, of which a multiple is taken");
-      const auto kept = keep_effective_batch(plan, gpus / in_replica(), budget(), stated_.memory);
+      const scheduled_memory memory{stated_.memory};
+      const auto kept = keep_effective_batch(plan, gpus / in_replica(), budget(), memory);
       if (kept) {
         add(what, *kept);
         if (!runs(*kept)) rows_.back().note = micro_batches_in_words();
@@ -277,7 +303,7 @@ class answer {
       const auto nearest = solve_nearest_batch({.effective_batch = plan.effective_batch(),
                                                 .data_parallel = gpus / in_replica(),
                                                 .gpu = budget()},
-                                               stated_.memory);
+                                               memory);
       if (nearest) {
         add(what, *nearest);
         rows_.back().note = "the nearest batch";
