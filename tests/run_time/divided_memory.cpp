@@ -545,7 +545,7 @@ TEST_CASE("plans of experts are the same without what is at least needed") {
   int infeasible = 0;
   std::int64_t asked = 0;
   std::int64_t asked_without = 0;
-  for (int round = 0; round < 40; ++round) {
+  for (int round = 0; round < 16; ++round) {
     plan_request request{.setup = random_mixture(roll)};
     request.setup.parallelism = {};
     request.setup.model.num_hidden_layers = 4;
@@ -564,8 +564,9 @@ TEST_CASE("plans of experts are the same without what is at least needed") {
     least.goal = plan_goal::least_memory;
     const auto smallest = plan_training(least, memory_budget(1000_TB), memory_of, 1);
     if (!smallest) continue;
-    const memory_budget budget =
-        (0.95 + 0.05 * static_cast<double>(roll.from(0, 12))) * smallest->best().required;
+    // at times too little for any
+    const double share = round % 8 == 7 ? 0.95 : 1 + 0.05 * static_cast<double>(roll.from(0, 11));
+    const memory_budget budget = share * smallest->best().required;
     const auto with = plan_training(request, budget, memory_of, 4);
     const auto without = plan_training(request, budget, memory_without_floor{memory_of}, 4);
     REQUIRE(static_cast<bool>(with) == static_cast<bool>(without));
