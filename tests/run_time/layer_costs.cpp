@@ -283,9 +283,8 @@ TEST_CASE("ranks that exchange heads give each query, key and value, and each re
       CHECK(cost.forward.passed_on == 0);
       CHECK(cost.forward.exchanges == (ranks == 1 ? 0 : 4 * model.num_hidden_layers));
       const std::int64_t heads = 2 * (model.num_attention_heads + model.key_value_heads());
-      const auto expected =
-          static_cast<double>(2 * 3 * setup.sequence_length / ranks * heads * model.query_dim() *
-                              model.num_hidden_layers);
+      const auto expected = static_cast<double>(2 * 3 * setup.sequence_length / ranks * heads *
+                                                model.query_dim() * model.num_hidden_layers);
       CHECK(near(cost.forward.exchanged, ranks == 1 ? 0 : expected));
       CHECK(cost.backward.exchanged == cost.forward.exchanged);
     }

@@ -141,9 +141,8 @@ class megatron_reader {
     const bool is_divided = config_.context_parallel && *config_.context_parallel > 1;
     if (!is_divided || !config_.shape) return;
     if (config_.shape->sliding_window == 0 && !config_.shape->attention_sinks) return;
-    const bool is_ring = config_.context_exchange
-                             ? *config_.context_exchange == context_exchange::p2p
-                             : is_flags();
+    const bool is_ring =
+        config_.context_exchange ? *config_.context_exchange == context_exchange::p2p : is_flags();
     if (is_ring)
       remark_on(remark::kind::contradicts,
                 name(megatron_context_exchange),

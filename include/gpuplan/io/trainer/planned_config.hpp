@@ -105,8 +105,7 @@ struct planned_run_words {
   if (setup.expert_capacity != 1) made.expert_capacity = setup.expert_capacity;
   if (setup.dispatcher != token_dispatcher::all_to_all) made.dispatcher = setup.dispatcher;
   if (setup.framework.implementation.transformer_engine && layout.context_parallel > 1)
-    made.context_exchange =
-        exchanges_heads(setup) ? context_exchange::a2a : context_exchange::p2p;
+    made.context_exchange = exchanges_heads(setup) ? context_exchange::a2a : context_exchange::p2p;
   if (setup.framework.implementation.transformer_engine)
     made.fuses_loss = setup.framework.implementation.fuses_loss;
   if (setup.framework.implementation.liger_kernels) made.liger_kernels = true;

@@ -385,8 +385,8 @@ class tape : public storage_table {
         made.format[0] = record.data.format;
       else
         made.format[0] = is_first ? gathering_.first_gradients : data.format;
-      made.takes_any_format = record.whole.defined() && gathering_.takes_any_gradient &&
-                              !record.casts_whole_gradient;
+      made.takes_any_format =
+          record.whole.defined() && gathering_.takes_any_gradient && !record.casts_whole_gradient;
       made.first_kept = kept.size();
       record.node = nodes.push(made);
     }
