@@ -119,6 +119,7 @@ TEST_CASE("SkyPilot's ways to ask for GPUs are read, and of several kinds the fi
     CHECK(read.remarks.empty());
     CHECK(says(read.config.gpus_per_node, std::int64_t{8}));
     CHECK(says(read.config.nodes, std::int64_t{2}));
+    CHECK(read.gpu == "H100");
   }
   for (const char* const several : {"  accelerators: {H100: 8, A100-80GB: 4}\n",
                                     "  accelerators: [H100:8, A100-80GB:4]\n",
@@ -246,6 +247,12 @@ TEST_CASE("accelerate launch's options say what its file says") {
   CHECK(says(states.config.zero_stage, 2));
   CHECK(says(states.config.optimizer_on_host, true));
   CHECK(says(states.config.nodes, std::int64_t{2}));
+  const read_config module = read_training_file(
+      "a.sh",
+      "accelerate launch --use_fsdp --fsdp_sharding_strategy FULL_SHARD -m trl.scripts.sft "
+      "--model_name_or_path gpt2 --per_device_train_batch_size 4\n");
+  for (const remark& one : module.remarks) CHECK(one.text.find("a list") == std::string::npos);
+  CHECK(says(module.config.zero_stage, 3));
 }
 
 TEST_CASE("flags of argparse are read in all their forms") {

@@ -225,6 +225,23 @@ TEST_CASE(
     }
 }
 
+TEST_CASE("ranks that gather keys and values get those of all others") {
+  const transformer& model = catalog::llama_3_8b;
+  training_setup setup = setup_of(model);
+  setup.framework = catalog::torchtitan_2026;
+  for (const std::int64_t ranks : {2, 4}) {
+    setup.parallelism.context_parallel = ranks;
+    const layer_cost cost = of_layers(setup, 3);
+    CHECK(cost.forward.passed_on == 0);
+    CHECK(cost.forward.exchanges == 2 * model.num_hidden_layers);
+    // Of two bytes each, of all tokens; an all-to-all leaves a rank's own part where it is.
+    const std::int64_t all = 3 * setup.sequence_length * model.num_hidden_layers * 2 *
+                             model.key_value_heads() * model.query_dim();
+    CHECK(near(cost.forward.exchanged, static_cast<double>(2 * all)));
+    CHECK(cost.backward.exchanged == cost.forward.exchanged);
+  }
+}
+
 TEST_CASE("Transformer Engine adds up what a ring's parts give") {
   const transformer& model = catalog::llama_3_8b;
   training_setup setup = setup_of(model);

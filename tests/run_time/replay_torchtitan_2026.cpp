@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
 
 using namespace gpuplan;
 
@@ -210,23 +211,27 @@ TEST_CASE("steps of torchtitan 0.3 that ranks divide request what they were meas
   CHECK(count == 38);
 }
 
-TEST_CASE("torchtitan 0.3's tensor-parallel ranks divide dense decoders alone") {
-  const auto why = [](const transformer& model) {
+TEST_CASE("torchtitan 0.3's tensor- and context-parallel ranks divide dense decoders alone") {
+  const auto why = [](const transformer& model, const parallelism& layout) {
     training_setup setup;
     setup.model = model;
     setup.sequence_length = 1024;
     setup.precision.compute = number_format::bf16;
-    setup.parallelism = {.tensor_parallel = 2, .zero_stage = 3};
+    setup.parallelism = layout;
+    setup.parallelism.zero_stage = 3;
     setup.framework = catalog::torchtitan_2026;
     const auto valid = validate(setup);
     return std::string(valid ? "" : failure_text(valid.why()).c_str());
   };
-  CHECK(why(catalog::llama_3_8b).empty());
-  CHECK(why(catalog::qwen3_8b).empty());
-  CHECK(why(catalog::qwen3_30b_a3b) ==
-        "num_experts 128 is not taken beside tensor_parallel 2; 0 is");
-  CHECK(why(catalog::gpt_oss_20b).find("is not taken beside tensor_parallel 2") !=
-        std::string::npos);
+  for (const auto& [layout, ranks] :
+       {std::pair{parallelism{.tensor_parallel = 2}, "tensor_parallel 2"},
+        std::pair{parallelism{.context_parallel = 2}, "context_parallel 2"}}) {
+    const std::string beside = std::string(" is not taken beside ") + ranks;
+    CHECK(why(catalog::llama_3_8b, layout).empty());
+    CHECK(why(catalog::qwen3_8b, layout).empty());
+    CHECK(why(catalog::qwen3_30b_a3b, layout) == "num_experts 128" + beside + "; 0 is");
+    CHECK(why(catalog::gpt_oss_20b, layout).find(beside) != std::string::npos);
+  }
 }
 
 TEST_CASE("a graph of torchtitan 0.3's passes takes what it was measured to take") {

@@ -247,6 +247,18 @@ TEST_CASE("torchtitan's flavors are models of the Hub where these have the shape
   CHECK(model("qwen3", "0.6B") == "Qwen/Qwen3-0.6B");
   CHECK(model("deepseek_v3", "671B") == "deepseek-ai/DeepSeek-V3");
   CHECK(model("llama3", "debugmodel").empty());
+  const read_config unknown = read_torchtitan(
+      parse_toml("[model]\nname = \"llama3\"\nflavor = \"71B\"\n[training]\nlocal_batch_size = 1\n")
+          .is);
+  REQUIRE(unknown.remarks.size() == 1);
+  CHECK(unknown.remarks[0].key == "model.flavor");
+  CHECK(unknown.remarks[0].text.find("llama3_70b") != std::string::npos);
+}
+
+TEST_CASE("torchtitan's fp8 is read of a flag as of a list") {
+  const read_config flags = read_torchtitan_words(
+      {"--model.name", "llama3", "--model.flavor", "8B", "--model.converters", "float8"}, {});
+  CHECK(says(flags.config.precision, training_precision::fp8));
 }
 
 TEST_CASE("torchtitan's flags say the same, also in tokens and with a pipeline") {

@@ -238,7 +238,7 @@ inline constexpr framework torchtitan_async = [] {
 /// sequences that headtail gives them; the loss is of divided classes under tensor parallelism. Of
 /// 38 random steps of such ranks all bytes requested are those measured. A CUDA graph of a step's
 /// passes is there where `training_setup::graphs` says so, which is its default; none was measured
-/// beside tensor parallelism. gpt-oss has FlashAttention-2 over documents (attn_backend "varlen"),
+/// beside such ranks. gpt-oss has FlashAttention-2 over documents (attn_backend "varlen"),
 /// one a sample; on Hopper and later torchtitan takes FlashAttention-3 and 4, which were not
 /// measured. Experts are products of groups, and a bias of the router's choice, which no gradient
 /// trains, is there whatever the model says. Its loss is in 8 chunks, as ChunkedLossWrapper is by

@@ -636,15 +636,13 @@ class training_builder {
       assume("sync_each_batch",
              "sync_each_batch false, as Accelerate has it: each GPU adds up whole gradients until "
              "the last micro-batch");
-    auto valid = validate(setup, to_.plan);
-    if (!valid && setup.model.kind == model_kind::encoder && setup.model.head == head_kind::none &&
-        to_.parts == nullptr) {
+    if (to_.parts == nullptr && setup.model.kind == model_kind::encoder &&
+        setup.model.head == head_kind::none && setup.framework.layers().compares_texts) {
       to_.setup.encodings = 2;
-      valid = validate(setup, to_.plan);
-      if (valid)
-        assume("encodings",
-               "two texts a sample, which are compared: no file says that the encoder has a head");
+      assume("encodings",
+             "two texts a sample, which are compared: no file says that the encoder has a head");
     }
+    auto valid = validate(setup, to_.plan);
     if (!valid && setup.framework.implementation.cut_cross_entropy) {
       const std::string why = failure_text(valid.why()).c_str();
       to_.setup.framework.implementation.cut_cross_entropy = false;
