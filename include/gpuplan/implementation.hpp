@@ -393,8 +393,9 @@ struct implementation {
   // Apple's cut cross-entropy in place of the loss, Liger's too (axolotl's cut_cross_entropy): its
   // kernels write no logits, and compute them again for the backward. Weights are in bf16 or fp16.
   bool cut_cross_entropy = false;
-  // Into so many parts of a sequence torchtitan's ChunkedLossWrapper cuts what the head reads:
-  // head, loss and their backward run for one after the other. 0: the loss has all logits.
+  // Into so many parts torchtitan's ChunkedLossWrapper cuts what the head reads of a sequence, with
+  // context parallelism of a rank's part of it: head, loss and their backward run for one after the
+  // other. 0: the loss has all logits.
   std::int64_t loss_chunks = 0;
 
   // PyTorch's version

@@ -448,6 +448,11 @@ TEST_CASE("what torchtitan 0.3 has and the replay has not is refused by name") {
   CHECK(refused(fact::loss_chunks,
                 [](training_setup& of) { of.framework.implementation.loss_chunks = -1; }));
   CHECK(refused(fact::loss_chunks, [](training_setup& of) {
+    of.sequence_length = 12;  // four parts of it, and none of a rank's six tokens
+    of.parallelism.context_parallel = 2;
+    of.framework.implementation.loss_chunks = 4;
+  }));
+  CHECK(refused(fact::loss_chunks, [](training_setup& of) {
     of.framework.implementation.layers = &layer_classes::torchtitan;
   }));
   CHECK(refused(fact::compiles_layers,

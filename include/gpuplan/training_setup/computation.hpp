@@ -63,13 +63,17 @@ constexpr failure flaw_of_fused_loss(const training_setup& setup) {
   return {};
 }
 
-// Chunks are equal parts of each sequence.
+// Chunks are equal parts of what a rank has of each sequence.
 constexpr failure flaw_of_chunked_loss(const training_setup& setup) {
   const named_fact chunks{fact::loss_chunks, setup.framework.implementation.loss_chunks};
   constexpr std::int64_t most = 4096;
   if (chunks.value < 0 || chunks.value > most)
     return failure(errc::out_of_bounds, {chunks, {fact::at_least, 0}, {fact::at_most, most}});
   if (chunks.value == 0) return {};
+  const std::int64_t context = setup.parallelism.context_parallel;
+  if (context > 1)
+    return flaw_if_indivisible(chunks,
+                               {{fact::tokens_of_context_rank, setup.sequence_length / context}});
   return flaw_if_indivisible(chunks, {{fact::sequence_length, setup.sequence_length}});
 }
 
