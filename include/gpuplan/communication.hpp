@@ -290,8 +290,8 @@ struct interconnect_numbers {
   link_numbers between{};  // of one node to the others; rate 0: there are none
   double launch = 0;       // seconds of a collective that moves nothing
   double devices_per_node = 1;
-  double joined = 0;         // devices by a bridge; 0: all of a node
-  double beyond_bridge = 0;  // as `inside.rate`, to those that it does not join
+  double joined = 0;             // devices by a bridge; 0: all of a node
+  link_numbers beyond_bridge{};  // of one device to those that it does not join
 };
 
 // Devices that communicate: `ranks`, `per_node` of them in each node that has any.
@@ -325,9 +325,17 @@ struct group_numbers {
       if (all <= 3) return others < 3 ? rate * others / 3 : rate;
       return devices > 4 ? rate : rate * (devices > 2 ? 4 : 2) / 6;
     case link_wiring::bridged:
-      return links.joined > 0 && others >= links.joined ? links.beyond_bridge : rate;
+      return links.joined > 0 && others >= links.joined ? links.beyond_bridge.rate : rate;
   }
   return rate;
+}
+
+// The link that so many devices of a node have in a ring: PCIe where a bridge joins fewer.
+[[nodiscard]] constexpr const link_numbers& link_inside(const interconnect_numbers& links,
+                                                        std::int64_t devices) {
+  const bool leaves_bridge = links.inside.wiring == link_wiring::bridged && links.joined > 0 &&
+                             static_cast<double>(devices - 1) >= links.joined;
+  return leaves_bridge ? links.beyond_bridge : links.inside;
 }
 
 // What a ring sends from each device is `share` of the message, in `steps` steps. It passes each
@@ -339,9 +347,9 @@ struct group_numbers {
   if (group.ranks < 2) return {};
   const auto nodes = static_cast<double>(group.nodes());
   if (group.nodes() < 2)
-    return {links.launch + steps * links.inside.hop,
+    return {links.launch + steps * link_inside(links, group.ranks).hop,
             share / rate_inside(links, group.ranks),
-            links.inside.ramp / share};
+            link_inside(links, group.ranks).ramp / share};
   const auto per_node = static_cast<double>(group.per_node);
   const double crossing = steps * nodes / static_cast<double>(group.ranks);
   const double ports = links.between.rate * per_node / links.devices_per_node;
@@ -419,7 +427,7 @@ struct group_numbers {
           links.launch.value(),
           static_cast<double>(links.devices_per_node),
           static_cast<double>(links.joined),
-          links.beyond_bridge.value() * link_data::pcie.ring_share};
+          link(links.beyond_bridge, link_data::pcie)};
 }
 
 // With both algorithms where there are two.

@@ -17,8 +17,9 @@ namespace gpuplan {
 
 /// The device, where it has a peak in the number formats of `setup` and the kernels that it names:
 /// Transformer Engine multiplies with scales of blocks from compute capability 9.0 on and with
-/// those of MXFP8 from 10.0 on, and FlashAttention-2 is for 8.0 and later. What else a device lacks
-/// is not known. Errors: `no_such_code` of kernels, and those of `peak`.
+/// those of MXFP8 from 10.0 on, or where there is a peak in fp4, and FlashAttention-2 is for 8.0
+/// and later. What else a device lacks is not known. Errors: `no_such_code` of kernels, and those
+/// of `peak`.
 [[nodiscard]] constexpr result<gpu_spec> runs_on(const gpu_spec& gpu, const training_setup& setup) {
   const precision_recipe& precision = setup.precision;
   const auto flaw_of_kernels = [&](const named_fact& what, int least) -> failure {
@@ -36,6 +37,10 @@ namespace gpuplan {
                                              setup.attention == attention_kernel::flash ? 80 : 0),
                              flaw_of_kernels({fact::scaling, precision.scaling}, least_of_scaling)})
     if (detail::failed(why)) return why;
+  // Of others those that multiply in four bits have MX formats, as AMD's since CDNA 4.
+  if (least_of_scaling == 100 && !gpu.compute_capability && !peak(gpu, number_format::fp4))
+    return failure(errc::no_such_code,
+                   {{fact::scaling, precision.scaling}, {fact::takes, scaling_kind::delayed}});
   if (const auto rate = peak(gpu, precision.compute); !rate) return rate.why();
   if (precision.fp8_linears)
     if (const auto rate = peak(gpu, number_format::fp8); !rate) return rate.why();

@@ -259,10 +259,13 @@ struct software_costs {
   duration stalled_send{};
   double network_share = 1;  // of what links between nodes carry, that its exchanges reach
   duration host_per_step{};  // logging, the loader, the optimizer's launches
-  double hidden_tensor_communication = 0;    // behind products
-  double hidden_expert_communication = 0;    // behind other micro-batches or shared experts
+  double hidden_tensor_communication = 0;  // behind products
+  // Behind other micro-batches or shared experts, and no more than the kernels of as many layers.
+  double hidden_expert_communication = 0;
   double hidden_pipeline_communication = 0;  // behind the next micro-batch
-  bool hides_gradients = true;               // behind the backward pass of the last micro-batch
+  bool hides_by_dual_pipe = false;  // experts' and stages': in its schedules alone, behind the
+                                    // passes of the other direction
+  bool hides_gradients = true;      // behind the backward pass of the last micro-batch
   bool hides_gathers = true;     // of weights that passes gather, and of gradients, behind layers
   bandwidth gathered_at_most{};  // of a rank, by ZeRO-3: 0 as the links allow
   bool hides_parameters = true;  // behind the forward pass: ZeRO-1's, which stage 3 always does

@@ -51,6 +51,7 @@ struct layer_class {
   bool gathers_context = false;   // keys and values of all of these, before attention
   bool is_pipelined = false;      // in stages, by engines that send what is between them
   bool divides_stages = false;    // likewise, by PyTorch's own schedules beside fully_shard
+  bool runs_dual_pipe_v = true;   // of these, the last stage's too
   bool has_module_hooks = false;  // ZeRO-3 of DeepSpeed knows each module's forward
 
   // Recomputation
@@ -378,8 +379,9 @@ struct implementation {
   logits_kind logits = logits_kind::as_computed;
   // Attention by a kernel of PyTorch's where nobody says which; else its scores are written out.
   bool has_sdpa = true;
-  bool is_part = false;                 // of a model of several; refused where it stands alone
-  bool loss_parallel = false;           // logits stay divided among tensor-parallel ranks
+  bool is_part = false;  // of a model of several; refused where it stands alone
+  // Logits stay divided among tensor-parallel ranks, where there are such; not of a compiled loss.
+  bool loss_parallel = false;
   bool scales_decoder_outputs = false;  // T5's first version, before the head
   encoder_options encoder{};
   sequence_options sequences{};

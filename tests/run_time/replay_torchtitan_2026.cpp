@@ -69,6 +69,18 @@ struct divided_step {
 constexpr divided_step divided[] = {
 #include "torchtitan_2026_tensors.inc"
 };
+// On one stage of a pipeline.
+using schedule = pipeline_schedule;
+struct staged_step {
+  measured_step step;
+  std::int64_t experts, chosen, width;
+  std::int64_t tensor_ranks, stages, chunks, stage;
+  pipeline_schedule by;
+  std::int64_t bytes;
+};
+constexpr staged_step staged[] = {
+#include "torchtitan_2026_pipelines.inc"
+};
 // The passes as one CUDA graph: what is there while it runs, with the most that its pool has at
 // once.
 struct captured_step {
@@ -209,6 +221,31 @@ TEST_CASE("steps of torchtitan 0.3 that ranks divide request what they were meas
     CHECK(peaks_of(setup, plan).peak().total == measured.bytes);
   }
   CHECK(count == 38);
+}
+
+TEST_CASE("stages of torchtitan 0.3's pipelines request what they were measured to") {
+  for (const staged_step& measured : staged) {
+    training_setup setup = setup_of(measured.step);
+    if (measured.experts != 0)
+      setup.model.moe = {.num_experts = measured.experts,
+                         .num_experts_per_tok = measured.chosen,
+                         .moe_intermediate_size = measured.width};
+    parallelism& layout = setup.parallelism;
+    layout.tensor_parallel = measured.tensor_ranks;
+    layout.sequence_parallel = measured.tensor_ranks > 1;
+    layout.pipeline_parallel = measured.stages;
+    layout.virtual_pipeline = measured.chunks;
+    layout.schedule = measured.by;
+    layout.split = {.embedding_layers = 1, .head_layers = 1, .first_have_more = true};
+    setup.place.stage = measured.stage;
+    const batch_plan plan{
+        measured.step.micro_batch, measured.step.ranks, measured.step.accumulation};
+    CAPTURE(measured.bytes);
+    const auto replayed = replay(setup, plan, 4);
+    REQUIRE(replayed);
+    CHECK(replayed->peak.requested == measured.bytes);
+    CHECK(peaks_of(setup, plan).peak().total == measured.bytes);
+  }
 }
 
 TEST_CASE("torchtitan 0.3's tensor- and context-parallel ranks divide dense decoders alone") {
@@ -535,8 +572,29 @@ TEST_CASE("what torchtitan 0.3 has and the replay has not is refused by name") {
     CAPTURE(valid ? std::string() : std::string(failure_text(valid.why()).c_str()));
     CHECK(valid);
   }
-  CHECK(refused(fact::pipeline_parallel,
-                [](training_setup& of) { of.parallelism.pipeline_parallel = 2; }));
+  const auto staged_by = [](pipeline_schedule by, auto change) {
+    return [=](training_setup& of) {
+      of.parallelism.pipeline_parallel = 2;
+      of.parallelism.virtual_pipeline = traits_of(by).folds ? 2 : 1;
+      of.parallelism.zero_stage = 2;
+      of.parallelism.schedule = by;
+      change(of);
+    };
+  };
+  const auto as_it_is = [](training_setup&) {};
+  for (const pipeline_schedule by :
+       {pipeline_schedule::one_f_one_b, pipeline_schedule::gpipe, pipeline_schedule::zero_bubble_v})
+    CHECK(!refused(fact::schedule, staged_by(by, as_it_is)));
+  CHECK(refused(fact::schedule, staged_by(pipeline_schedule::dual_pipe_v, as_it_is)));
+  CHECK(refused(fact::zero_stage, staged_by(pipeline_schedule::gpipe, [](training_setup& of) {
+                  of.parallelism.zero_stage = 3;
+                })));
+  CHECK(refused(fact::tied_embeddings, staged_by(pipeline_schedule::gpipe, [](training_setup& of) {
+                  of.model.tied_embeddings = true;
+                })));
+  CHECK(refused(
+      fact::graph_of_iteration,
+      staged_by(pipeline_schedule::gpipe, [](training_setup& of) { of.graphs.iteration = true; })));
   CHECK(refused(fact::recompute_period, [](training_setup& of) {
     of.recompute = recompute_mode::full;
     of.recompute_period = 2;

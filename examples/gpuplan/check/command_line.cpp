@@ -37,13 +37,16 @@ constexpr const char* examples =
     "  gpuplan check ds_config.json arguments.json --model llama-3-8b --gpu h100_sxm5_80gb --gpus "
     "8";
 
+// GB/s of a node.
+constexpr double usual_network = 200;
+
 struct request {
   std::vector<std::string> files{};
   std::string model{};
   std::vector<std::string> kinds{};  // none: as the files say
   std::int64_t gpus = 0;             // 0: as the files say
   std::int64_t gpus_per_node = 0;    // 0: as the files say, or 8
-  double network_GBps = 200;
+  known<double> network_GBps{};      // as most of the catalogue's systems have it
   known<network_kind> network{};
   double fragmentation = 100 * usual_fragmentation;
   bool must_fit = false;
@@ -59,7 +62,7 @@ cluster cluster_of(const request& asked,
   cluster on{.gpu = gpu,
              .nodes = 1,
              .gpus_per_node = in_node,
-             .between_nodes = asked.network_GBps * 1_GBps};
+             .between_nodes = (asked.network_GBps ? *asked.network_GBps : usual_network) * 1_GBps};
   if (asked.network) on.network = *asked.network;
   runs::set_total(on, gpus);
   return on;
@@ -128,6 +131,13 @@ guides::printed answer_to(const request& asked, const guides::output& as) {
     const cluster on = cluster_of(asked, made.read.config, gpu, made.training.gpus);
     made.clusters.push_back({on, judge(made.training, on, asked.fragmentation / 100)});
   }
+  const bool has_network = std::any_of(
+      made.clusters.begin(), made.clusters.end(), [](const auto& one) { return one.on.nodes > 1; });
+  if (has_network && !asked.network_GBps)
+    made.training.assumed.push_back(
+        {"network",
+         "a network of " + io::decimal(usual_network, 0) +
+             " GB/s of each node, as of 8 adapters of 200 Gb/s: --network says another"});
   std::vector<std::string> problems;
   if (asked.must_fit) problems = problems_of(made);
   return {render(made, as), problems};
@@ -157,12 +167,13 @@ guides::program command() {
                                "GPUs of a node (default: as files say, or 8)")
                     ->transform(guides::whole_number(1, 1 << 10))
                     ->type_name("N");
-                app.add_option("--network",
-                               asked->network_GBps,
-                               "GB/s of a node, each direction, all its adapters together")
+                app.add_option_function<double>(
+                       "--network",
+                       [=](double is) { asked->network_GBps = is; },
+                       "GB/s of a node, each direction, all its adapters together")
                     ->transform(guides::finite_number(0.1, 1e5))
                     ->type_name("N")
-                    ->capture_default_str();
+                    ->default_str(io::decimal(usual_network, 0));
                 runs::add_network_kind_option(app, asked->network, "(default: infiniband)");
                 app.add_option("--fragmentation",
                                asked->fragmentation,

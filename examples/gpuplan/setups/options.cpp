@@ -220,12 +220,9 @@ void check(const result<T>& valid, const training_setup& setup) {
 // torchtitan's files are of 0.3 where they say so or it alone has the model, as for `gpuplan
 // check`.
 bool are_of_torchtitan_2026(const arguments& given, const training_setup& to) {
-  const io::training_config& said = given.files.config;
-  const auto divides = [](const known<std::int64_t>& ranks) { return ranks && *ranks > 1; };
   return given.framework == "torchtitan" && !given.from.empty() &&
-         (said.loss_chunks || !catalog::runs(catalog::torchtitan, to)) &&
-         !divides(said.tensor_parallel) && !divides(said.pipeline_parallel) &&
-         !divides(said.context_parallel) && catalog::runs(catalog::torchtitan_2026, to);
+         (given.files.config.loss_chunks || !catalog::runs(catalog::torchtitan, to)) &&
+         catalog::runs(catalog::torchtitan_2026, to);
 }
 
 // By its name; else as transformers calls the model's, or where that does not run it or cannot
@@ -257,7 +254,12 @@ void choose_framework(const arguments& given, const named_model& model, training
   const io::training_config& said = given.files.config;
   if (said.loss_chunks && to.framework.layers().chunks_loss)
     to.framework.implementation.loss_chunks = *said.loss_chunks;
-  to.graphs.iteration = given.cuda_graphs || (said.cuda_graphs && *said.cuda_graphs &&
+  if (!given.from.empty() && said.dispatcher && to.model.moe.num_experts == 0 &&
+      to.dispatcher == *said.dispatcher)
+    to.dispatcher = {};  // as Megatron passes over it
+  const bool in_stages =
+      to.framework.layers().divides_stages && to.parallelism.pipeline_parallel > 1;
+  to.graphs.iteration = given.cuda_graphs || (said.cuda_graphs && *said.cuda_graphs && !in_stages &&
                                               to.framework.layers().captures_graphs);
   if (given.reference)
     to.reference = *given.reference;
@@ -294,6 +296,13 @@ CLI::Validator positive_count() { return guides::whole_number(1, 1 << 30); }
 
 // What `compares` texts has two in a sample.
 void set_length_and_encodings(const arguments& given, training_setup& to) {
+  if (to.model.kind == model_kind::vision && to.composite == nullptr && to.sequence_length != 0) {
+    if (given.from.empty())
+      throw bad_request(
+          "--sequence-length: an image's tokens are its patches; --image-size and "
+          "--patch-size give it others");
+    to.sequence_length = 0;
+  }
   if (to.sequence_length == 0)
     to.sequence_length = given.from.empty() ? describe_model::usual_sequence_length(to.model)
                                             : io::sequence_length_of(given.files.config, to.model);
@@ -876,7 +885,15 @@ named_setup setup_of(const arguments& given) {
   adapt_parts(made);
   if (given.from.empty()) check_shares(given, made.setup);
   check(validate(made.setup.trains, made.setup.model), made.setup);
-  // As `gpuplan check` assumes of files whose code is not known in fp8,
+  // As `gpuplan check` takes files: of torchtitan the older code where the newer has not all,
+  if (!given.from.empty() && made.setup.framework.layers().chunks_loss &&
+      !validate(made.setup, given.plan)) {
+    training_setup in_older = made.setup;
+    in_older.framework = catalog::torchtitan;
+    in_older.graphs = {};
+    if (validate(in_older, given.plan)) made.setup = in_older;
+  }
+  // bf16 where the code is not known in fp8,
   if (!given.from.empty() && given.precision.empty() && made.setup.precision.fp8_linears &&
       !validate(made.setup, given.plan)) {
     training_setup in_bf16 = made.setup;
@@ -884,7 +901,7 @@ named_setup setup_of(const arguments& given) {
     in_bf16.precision.scaling = precision_recipe{}.scaling;
     if (validate(in_bf16, given.plan)) made.setup = in_bf16;
   }
-  // or has each sample in a row of its own.
+  // or each sample in a row of its own.
   if (!given.from.empty() && !validate(made.setup, given.plan)) made.setup.padding_free = false;
   check(validate(made.setup, given.plan), made.setup);
   return made;

@@ -137,6 +137,7 @@ void take_files(const io::read_config& files, arguments& to) {
   if (said.sequence_length) to.setup.sequence_length = *said.sequence_length;
   to.setup.parallelism = io::layout_of(said);
   io::set_step(said, to.setup);
+  if (said.dispatcher) to.setup.dispatcher = *said.dispatcher;
   to.dropout = said.dropout;
   to.never_clips = said.clip_norm && *said.clip_norm <= 0;
   if (said.micro_batch) to.plan.micro_batch = *said.micro_batch;

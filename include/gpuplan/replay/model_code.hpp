@@ -150,6 +150,9 @@ class model_code : public recomputer {
   constexpr virtual value forward_stage(int /*chunk*/, const tensor& /*received*/) {
     return forward();
   }
+  /// A pipeline's step begins on this rank; all its passes are done.
+  constexpr virtual void stage_begins() {}
+  constexpr virtual void stage_is_done() {}
   constexpr virtual value outer_loss(const tensor& result) { return t.share(result); }
   /// What is done when the gradients are there, before the optimizer updates.
   constexpr virtual void before_update() {}

@@ -137,9 +137,11 @@ class running_job final : public training_job {
   constexpr void step_of_stage() {
     const parallelism& layout = setup_.parallelism;
     const auto finish = [&] {
+      code_->stage_is_done();
       tape_.begin(moment::optimizer);
       update();
     };
+    code_->stage_begins();
     if (layout.virtual_pipeline > 1 || traits_of(layout.schedule).defers_weights) {
       torch_chunks micro_batches(tape_, *code_, *shards_, setup_, plan_);
       micro_batches.run();

@@ -103,8 +103,10 @@ struct micro_batch_time {
   const auto products = [&](number_format format, double share) {
     const ceiling<compute_rate> most = *matmul_ceiling(gpu, format);
     const bool is_reached = most.origin == ceiling_origin::measured;
-    return most.value.value() * (is_reached ? 1 : clock * share) *
-           setup.framework.costs.matmul_rate;
+    const double by_software = setup.framework.costs.matmul_rate;
+    const double of_peak = clock * share * by_software;
+    // A clock above the stated one does not make up for all the rest.
+    return most.value.value() * (is_reached ? by_software : of_peak < 1 ? of_peak : 1);
   };
   kernel_rates rates;
   const bool is_half = detail::is_half(setup.precision.compute);

@@ -334,16 +334,15 @@ class step_composer {
     const double point_to_point = stages > 1 && terms_.pipeline_communication
                                       ? factors_.point_to_point * of_point_to_point()
                                       : 0;
-    const double stops = (1 - costs_.hidden_pipeline_communication) * point_to_point;
+    const double hidden = share_beside_passes(costs_.hidden_pipeline_communication);
+    const double stops = (1 - hidden) * point_to_point;
     // Stages between the ends get and send in each pass.
     const double stall = point_to_point > 0 ? stalled_send() : 0;
     const double fill = 2 * point_to_point * count(stages - 1);
-    step_line found{
-        .hidden_point_to_point = terms_.bubble ? costs_.hidden_pipeline_communication * fill : fill,
-        .exposed_point_to_point =
-            terms_.bubble ? fill - costs_.hidden_pipeline_communication * fill : 0,
-        .host = terms_.host ? factors_.host * costs_.host_per_step.value() : 0,
-        .loading = loading()};
+    step_line found{.hidden_point_to_point = terms_.bubble ? hidden * fill : fill,
+                    .exposed_point_to_point = terms_.bubble ? fill - hidden * fill : 0,
+                    .host = terms_.host ? factors_.host * costs_.host_per_step.value() : 0,
+                    .loading = loading()};
     pipeline_seconds& line = found.work.stages;
     line.stages = terms_.bubble ? stages : 1;
     line.chunks = layout_.virtual_pipeline;
@@ -514,12 +513,15 @@ class step_composer {
     if (terms_.context_communication && layout_.context_parallel > 1)
       time.context = communication_.ring_time(pass.attention, pass.passed_on) +
                      communication_.exchange_time(pass.exchanges, pass.exchanged);
-    if (terms_.expert_communication && pass.routings != 0)
-      time.expert = pass.routings * (1 - costs_.hidden_expert_communication) *
-                    communication_.seconds(collective::all_to_all,
-                                           communication_.routed_bytes(in_decoder),
-                                           layout_.expert_parallel,
-                                           1);
+    if (terms_.expert_communication && pass.routings != 0) {
+      const double all =
+          pass.routings * communication_.seconds(collective::all_to_all,
+                                                 communication_.routed_bytes(in_decoder),
+                                                 layout_.expert_parallel,
+                                                 1);
+      const double hidden = share_beside_passes(costs_.hidden_expert_communication) * all;
+      time.expert = all - (hidden < time.kernels ? hidden : time.kernels);
+    }
     // Who waits for another's host gets no further ahead of its own meanwhile.
     if (terms_.host && !setup_.graphs.iteration)
       time.host = larger_of(0,
@@ -527,6 +529,11 @@ class step_composer {
                                 host_of_exchanges(pass, crosses) -
                                 (costs_.launches_ahead ? time.total() - waits : time.kernels));
     return time;
+  }
+  constexpr double share_beside_passes(double share) const {
+    const bool has_other_direction = layout_.schedule == pipeline_schedule::dual_pipe ||
+                                     layout_.schedule == pipeline_schedule::dual_pipe_v;
+    return costs_.hides_by_dual_pipe && !has_other_direction ? 0 : share;
   }
   // Of ranks that divide a layer; an all-reduce is two where they divide the sequence too.
   constexpr double exchanges_of(const pass_cost& pass) const {

@@ -251,6 +251,8 @@ constexpr failure flaw_of_torch_stages(const training_setup& setup) {
   if (const failure why =
           flaw_if_any({{fact::trains, setup.trains.what},
                        {fact::weights_on_host, layout.weights_on_host},
+                       {fact::tied_embeddings, setup.model.has_tied_head()},
+                       {fact::graph_of_iteration, setup.graphs.iteration},
                        {fact::compiles_layers, setup.framework.implementation.compiles_layers},
                        {fact::compiles_loss, setup.framework.implementation.compiles_loss}},
                       stages);
@@ -302,6 +304,14 @@ constexpr failure flaw_of_schedule(const training_setup& setup) {
       if (has(other)) why.facts[why.count++] = {fact::takes, other};
     return why;
   }
+  // Its compiled attention lets go of what a whole backward read, as the last stage's first one is,
+  // and PyTorch stops where a later one is to keep that.
+  if (layout.schedule == pipeline_schedule::dual_pipe_v &&
+      !setup.framework.layers().runs_dual_pipe_v)
+    return without_code({schedule,
+                         {fact::layers, setup.framework.layers().name},
+                         one_by_one,
+                         {fact::takes, pipeline_schedule::zero_bubble_v}});
   if (!traits_of(layout.schedule).defers_weights) return {};
   // Of several chunks the order of PyTorch alone is known.
   const bool is_of_torch = setup.framework.layers().divides_stages;
@@ -368,8 +378,6 @@ constexpr failure flaw_of_layout(const training_setup& setup) {
   const named_fact loss_parallel{fact::loss_parallel, setup.framework.implementation.loss_parallel};
   if (setup.framework.implementation.loss_parallel && code.is_pipelined)
     return without_code({loss_parallel, layers, {fact::takes, false}});
-  if (setup.framework.implementation.loss_parallel && ranks == 1)
-    return without_code({loss_parallel, tensor_parallel, {fact::takes, false}});
   const transformer& model = setup.model;
   if (layout.context_parallel > 1 && !code.is_pipelined)
     if (const failure why =

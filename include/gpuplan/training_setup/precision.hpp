@@ -29,9 +29,6 @@ constexpr failure flaw_of_compilation(const training_setup& setup) {
   const transformer& model = setup.model;
   const implementation& by = setup.framework.implementation;
   const named_fact compiles_layers{fact::compiles_layers, by.compiles_layers};
-  const named_fact compiles_loss{fact::compiles_loss, by.compiles_loss};
-  if (by.compiles_loss && by.loss_parallel)
-    return without_code({compiles_loss, {fact::loss_parallel, true}, {fact::takes, false}});
   if (!by.compiles_layers) return {};
   if (setup.trains.what != training::full)
     return without_code(

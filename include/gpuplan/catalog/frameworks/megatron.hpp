@@ -254,6 +254,7 @@ inline constexpr framework megatron_dual_pipe = [] {
   changed.engine = engines::dual_pipe;
   changed.costs.hidden_expert_communication = 1;
   changed.costs.hidden_pipeline_communication = 1;
+  changed.costs.hides_by_dual_pipe = true;
   changed.costs.timed = false;
   return changed;
 }();

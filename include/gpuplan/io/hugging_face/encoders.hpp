@@ -75,9 +75,11 @@ inline void read_modernbert(config_reader& from, transformer& model) {
   model.lm_head_bias = from.flag("decoder_bias", true);
   from.only("sparse_prediction", false);
   from.ignore("sparse_pred_ignore_index");
-  if (from.text("classifier_pooling") == "mean") from.wrong("classifier_pooling", "cls");
   static_cast<void>(from.list("layer_types"));
-  for (const char* key : {"cls_token_id",
+  for (const char* key : {"classifier_pooling",
+                          "global_rope_theta",
+                          "local_rope_theta",
+                          "cls_token_id",
                           "sep_token_id",
                           "classifier_activation",
                           "deterministic_flash_attn",

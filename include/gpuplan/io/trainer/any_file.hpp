@@ -55,7 +55,9 @@ inline constexpr settings_tool settings_tools[] = {
     {"Accelerate", looks_like_accelerate, read_accelerate},
     {"axolotl", looks_like_axolotl, read_axolotl},
     {"LLaMA-Factory", looks_like_llama_factory, read_llama_factory},
-    {"transformers and TRL", looks_like_hugging_face_arguments, read_hugging_face_arguments},
+    {"transformers and TRL",
+     looks_like_hugging_face_arguments,
+     [](const value& settings) { return read_hugging_face_arguments(settings); }},
 };
 
 [[nodiscard]] inline bool ends_in(std::string_view name, std::string_view with) {
@@ -225,8 +227,8 @@ inline void remark_on_other_files(const read_launch& started, read_config& to) {
       if (!names_other_file("--" + key)) unknown.not_understood.push_back(printable("--" + key));
     return unknown;
   }
-  read_config read =
-      is_llama_factory ? read_llama_factory(arguments) : read_hugging_face_arguments(arguments);
+  read_config read = is_llama_factory ? read_llama_factory(arguments)
+                                      : read_hugging_face_arguments(arguments, started.program);
   read.config.nodes = started.read.config.nodes;
   read.config.gpus_per_node = started.read.config.gpus_per_node;
   read.config.gpus = started.read.config.gpus;

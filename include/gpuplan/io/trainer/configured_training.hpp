@@ -571,6 +571,14 @@ class training_builder {
         says_yes(config_.cuda_graphs) && setup.framework.layers().captures_graphs;
     if (says_yes(config_.cuda_graphs) && !setup.graphs.iteration)
       assume("cuda_graphs", "none: of this code the estimate knows no graphs");
+    if (setup.graphs.iteration && setup.framework.layers().divides_stages &&
+        setup.parallelism.pipeline_parallel > 1) {
+      setup.graphs.iteration = false;
+      to_.remarks.push_back({remark::kind::contradicts,
+                             "cuda_graphs",
+                             "is true, which torchtitan refuses in a pipeline; the estimate has "
+                             "none, as with training.disable_cuda_graphs"});
+    }
     const said_recipe said = recipe_of(config_, setup.trains.what, *setup.framework.engine.is);
     setup.precision = said.is;
     if (framework_of_tool(tool_) == nullptr) share_as_accelerate(config_, setup);
@@ -619,6 +627,73 @@ class training_builder {
                    " patches in a sample, as its configuration has them: no file says how many");
   }
 
+  // What the estimate has not beside the rest is left out, one after the other, until it takes the
+  // rest. What was not in the way stays.
+  result<training_setup> give_up() {
+    struct left_out {
+      const char* member;
+      std::string text;
+      void (*change)(training_setup&);
+    };
+    const training_setup asked = to_.setup;
+    std::vector<left_out> all;
+    auto valid = validate(asked, to_.plan);
+    const auto without = [&](bool has, const char* member, const char* taken, auto change) {
+      if (valid || !has) return;
+      all.push_back({member, taken + (failure_text(valid.why()).c_str() + std::string()), change});
+      change(to_.setup);
+      valid = validate(to_.setup, to_.plan);
+    };
+    const implementation& as = asked.framework.implementation;
+    without(
+        as.cut_cross_entropy,
+        "cut_cross_entropy",
+        "a loss of whole logits: ",
+        +[](training_setup& of) { of.framework.implementation.cut_cross_entropy = false; });
+    without(
+        as.liger_kernels, "liger_kernels", "none of Liger's kernels: ", +[](training_setup& of) {
+          of.framework.implementation.liger_kernels = false;
+        });
+    without(
+        asked.framework.layers().chunks_loss && !is_of_new_torchtitan_alone(),
+        "loss_chunks",
+        "torchtitan of December 2024, its loss of whole logits and no CUDA graphs: ",
+        +[](training_setup& of) {
+          of.framework = catalog::torchtitan;
+          of.graphs = {};
+        });
+    without(
+        asked.precision.fp8_linears && config_.precision,
+        "precision",
+        "bf16, whose products take longer than those in fp8: ",
+        +[](training_setup& of) {
+          of.precision.fp8_linears = false;
+          of.precision.scaling = precision_recipe{}.scaling;
+        });
+    without(
+        asked.padding_free,
+        "padding_free",
+        "each sample in a row of its own: ",
+        +[](training_setup& of) { of.padding_free = false; });
+    if (!valid) {
+      to_.setup = asked;
+      return valid;
+    }
+    for (std::size_t at = 0; at + 1 < all.size();) {
+      training_setup with_it = asked;
+      for (const left_out& other : all)
+        if (&other != &all[at]) other.change(with_it);
+      if (validate(with_it, to_.plan)) {
+        to_.setup = with_it;
+        all.erase(all.begin() + static_cast<std::ptrdiff_t>(at));
+      } else {
+        ++at;
+      }
+    }
+    for (const left_out& one : all) assume(one.member, one.text);
+    return valid;
+  }
+
   void check() {
     const training_setup& setup = to_.setup;
     const engine_class& by = *setup.framework.engine.is;
@@ -642,45 +717,7 @@ class training_builder {
       assume("encodings",
              "two texts a sample, which are compared: no file says that the encoder has a head");
     }
-    auto valid = validate(setup, to_.plan);
-    if (!valid && setup.framework.implementation.cut_cross_entropy) {
-      const std::string why = failure_text(valid.why()).c_str();
-      to_.setup.framework.implementation.cut_cross_entropy = false;
-      valid = validate(setup, to_.plan);
-      if (valid) assume("cut_cross_entropy", "a loss of whole logits: " + why);
-    }
-    if (!valid && setup.framework.implementation.liger_kernels) {
-      const std::string why = failure_text(valid.why()).c_str();
-      to_.setup.framework.implementation.liger_kernels = false;
-      valid = validate(setup, to_.plan);
-      if (valid) assume("liger_kernels", "none of Liger's kernels: " + why);
-    }
-    if (!valid && setup.framework.layers().chunks_loss && !is_of_new_torchtitan_alone()) {
-      const std::string why = failure_text(valid.why()).c_str();
-      to_.setup.framework = catalog::torchtitan;
-      to_.setup.graphs = {};  // which it has not
-      valid = validate(setup, to_.plan);
-      if (valid)
-        assume("loss_chunks",
-               "torchtitan of December 2024, its loss of whole logits and no CUDA graphs: " + why);
-    }
-    if (!valid && setup.precision.fp8_linears && config_.precision) {
-      const std::string why = failure_text(valid.why()).c_str();
-      const precision_recipe in_fp8 = setup.precision;
-      to_.setup.precision.fp8_linears = false;
-      to_.setup.precision.scaling = precision_recipe{}.scaling;
-      valid = validate(setup, to_.plan);
-      if (valid)
-        assume("precision", "bf16, whose products take longer than those in fp8: " + why);
-      else
-        to_.setup.precision = in_fp8;
-    }
-    if (!valid && setup.padding_free) {
-      const std::string why = failure_text(valid.why()).c_str();
-      to_.setup.padding_free = false;
-      valid = validate(setup, to_.plan);
-      if (valid) assume("padding_free", "each sample in a row of its own: " + why);
-    }
+    const auto valid = give_up();
     if (valid) {
       training_setup in_parts = setup;
       in_parts.objective = training_objective::supervised;

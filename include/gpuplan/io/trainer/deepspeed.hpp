@@ -174,7 +174,8 @@ inline void read_buffers(settings_reader& from, training_config& to) {
   take_size("reduce_bucket_size", &zero_settings::reduce_bucket, 1);
   take_size("stage3_max_live_parameters", &zero_settings::max_live_parameters);
   take_size("stage3_max_reuse_distance", &zero_settings::max_reuse_distance);
-  take_size("sub_group_size", &zero_settings::sub_group, 1);
+  take_size("sub_group_size", &zero_settings::sub_group);
+  if (said.is.sub_group == 0) said.is.sub_group = 1;  // a parameter fills a group of either size
   take_size("stage3_prefetch_bucket_size", &zero_settings::prefetch_bucket);
   take_size("stage3_param_persistence_threshold", &zero_settings::persistence_threshold);
   const auto take_flag = [&](const char* key, bool zero_settings::*flag) {

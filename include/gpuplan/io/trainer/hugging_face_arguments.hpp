@@ -242,7 +242,15 @@ inline void read_arguments(settings_reader& from,
 /// Whose file it is: another trainer of TRL's has other defaults.
 enum class trainer_kind { transformers, supervised, preferences, policy };
 
-[[nodiscard]] inline trainer_kind trainer_of(const value& settings) {
+/// `program` is the script, module or word of `trl` that reads them; empty: none is known.
+[[nodiscard]] inline trainer_kind trainer_of(const value& settings, std::string_view program) {
+  const std::string_view script = program.substr(program.find_last_of('/') + 1);
+  const bool is_script = script.ends_with(".py");
+  const std::string_view word = is_script ? script : script.substr(script.find_last_of('.') + 1);
+  if (word.find("grpo") != std::string_view::npos) return trainer_kind::policy;
+  if (word.find("dpo") != std::string_view::npos) return trainer_kind::preferences;
+  // as transformers names its examples: run_clm.py, run_mlm.py, run_glue.py
+  if (is_script && word.starts_with("run_")) return trainer_kind::transformers;
   const auto has_any = [&settings](std::initializer_list<const char*> keys) {
     for (const char* const key : keys)
       if (settings.find(key) != nullptr) return true;
@@ -311,6 +319,22 @@ inline void read_adapters(settings_reader& from, training_config& to) {
     from.remark_on(kind::missing, "use_peft", "is not true; four bits train with adapters alone");
 }
 
+/// A trainer with a reference or a policy by its name, where no argument says so.
+inline void doubt_program(trainer_kind by, std::string_view program, read_config& to) {
+  const bool compares = by == trainer_kind::preferences;
+  if (!compares && by != trainer_kind::policy) return;
+  for (const remark& said : to.remarks)
+    if (said.text.find("--objective") != std::string::npos) return;
+  to.remarks.push_back(
+      {kind::doubtful,
+       printable(program),
+       compares ? "trains on pairs of answers, beside a reference; the estimate is of one model "
+                  "and one answer; --objective dpo of gpuplan memory has both, but not beside "
+                  "DeepSpeed"
+                : "trains on answers of its own; the estimate is of one model and one answer; "
+                  "--objective grpo of gpuplan memory has its steps, but not beside DeepSpeed"});
+}
+
 /// What of a step trainers with a reference or a policy do, and the estimate of a file has not.
 inline void doubt_objective(settings_reader& from, trainer_kind by) {
   const auto doubt = [&from](const char* key, const char* why) {
@@ -320,7 +344,8 @@ inline void doubt_objective(settings_reader& from, trainer_kind by) {
   for (const char* const key : {"num_generations", "max_completion_length", "use_vllm"})
     doubt(key,
           "belongs to GRPOTrainer; the estimate is of one model and one answer; "
-          "--objective grpo of gpuplan memory has its steps, --scored-tokens the longest "
+          "--objective grpo of gpuplan memory has its steps, but not beside DeepSpeed, "
+          "--scored-tokens the longest "
           "completion, --generates-apart and --inference-memory an engine such as vLLM beside it");
   // Of a policy without it there is no reference.
   const auto strength = from.number("beta");
@@ -328,7 +353,9 @@ inline void doubt_objective(settings_reader& from, trainer_kind by) {
     if (!is_policy)
       doubt(key,
             "belongs to a training with a reference model, or with pairs of answers; the "
-            "estimate is of one model and one answer; --objective dpo of gpuplan memory has both");
+            "estimate is of one model and one answer; --objective dpo of gpuplan memory has both, "
+            "but "
+            "not beside DeepSpeed");
   if (is_policy && strength && *strength > 0)
     from.remark_on(kind::doubtful,
                    "beta",
@@ -380,9 +407,10 @@ inline void read_trl(settings_reader& from, training_config& to, trainer_kind by
     from.remark_on(kind::outdated, "max_seq_length", "is refused by TRL; max_length is taken");
     if (!to.sequence_length) to.sequence_length = length;
   }
-  // Of scripts that took after Stanford's Alpaca
-  if (const auto length = from.integer("model_max_length"); length && !to.sequence_length)
-    to.sequence_length = length;
+  // Of scripts that took after Stanford's Alpaca, and of transformers' run_clm.py
+  for (const char* const key : {"model_max_length", "block_size"})
+    if (const auto length = from.integer(key); length && !to.sequence_length)
+      to.sequence_length = length;
   for (const char* const key : {"attn_implementation", "model_init_kwargs.attn_implementation"})
     if (const auto is = read_word<attention_kernel>(from, key, attention_words); !to.attention)
       to.attention = is;
@@ -448,7 +476,7 @@ inline void read_trl(settings_reader& from, training_config& to, trainer_kind by
       "dataset_config dataset_train_split dataset_test_split dataset_streaming "
       "ignore_bias_buffers datasets dataset_mixture trl_config config_name tokenizer_name "
       "cache_dir use_fast_tokenizer token dataset_config_name train_file validation_file "
-      "max_train_samples max_eval_samples block_size preprocessing_num_workers "
+      "max_train_samples max_eval_samples preprocessing_num_workers "
       "overwrite_cache env");
 }
 
@@ -582,18 +610,21 @@ inline std::string started_by(const training_config& config) {
 /// at 1, 3 epochs; with TRL's keys bf16 over weights in fp32, recomputation, and, but with those of
 /// GRPO, 1024 tokens.
 /// Not beside `deepspeed`, whose own file may say it. Tested with transformers 5.23 and TRL 1.16.
-[[nodiscard]] inline read_config read_hugging_face_arguments(const value& settings) {
+/// `program` is what reads them, which says whose they are: "dpo" of TRL, run_clm.py.
+[[nodiscard]] inline read_config read_hugging_face_arguments(const value& settings,
+                                                             std::string_view program = {}) {
   read_config read{.tool = "hugging face"};
   if (settings.members() == nullptr) {
     read.why = "it is " + detail::shown(settings) + "; arguments are an object";
     return read;
   }
-  const auto by = detail::hugging_face::trainer_of(settings);
+  const auto by = detail::hugging_face::trainer_of(settings, program);
   if (by != detail::hugging_face::trainer_kind::transformers) read.tool = "trl";
   detail::settings_reader reader(settings, read);
   detail::hugging_face::read_arguments(
       reader, detail::hugging_face::usual_learning_rate(by), read.config, read);
   detail::hugging_face::read_trl(reader, read.config, by);
+  detail::hugging_face::doubt_program(by, program, read);
   if (read.config.engine != "deepspeed") detail::hugging_face::take_defaults(read.config, by);
   detail::hugging_face::settle_weights(reader, read.config);
   detail::remark_on_contradictions(

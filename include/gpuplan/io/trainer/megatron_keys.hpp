@@ -104,6 +104,9 @@ inline constexpr megatron_key megatron_wsd_steps{"--lr-wsd-decay-iters",
 inline constexpr megatron_key megatron_wsd_style{"--lr-wsd-decay-style",
                                                  "scheduler.lr_wsd_decay_style"};
 inline constexpr megatron_key megatron_attention{"--attention-backend", "model.attention_backend"};
+/// The ranks that have parts of each expert; none said: as many as of other weights.
+inline constexpr megatron_key megatron_expert_tensors{"--expert-tensor-parallel-size",
+                                                      "model.expert_tensor_parallel_size"};
 inline constexpr megatron_key megatron_expert_capacity{"--moe-expert-capacity-factor",
                                                        "model.moe_expert_capacity_factor"};
 inline constexpr megatron_key megatron_padded_experts{"--moe-pad-expert-input-to-capacity",

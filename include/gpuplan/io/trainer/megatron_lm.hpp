@@ -100,17 +100,6 @@ class megatron_lm_reader {
       core_.remark_on(remark::kind::doubtful,
                       "--grad-reduce-in-bf16",
                       "changes memory or time; the estimate leaves it out");
-    // Megatron's own is tensor-model-parallel-size.
-    const auto etp = from_.integer("--expert-tensor-parallel-size");
-    const std::int64_t tensor = config.tensor_parallel ? *config.tensor_parallel : 1;
-    const bool has_experts = config.shape && config.shape->moe.num_experts != 0;
-    if (has_experts && (etp ? *etp : tensor) != 1)
-      core_.remark_on(remark::kind::doubtful,
-                      "--expert-tensor-parallel-size",
-                      (etp ? "is " + std::to_string(*etp)
-                           : "is not there, and tensor-model-parallel-size, " +
-                                 std::to_string(tensor) + ", then") +
-                          "; the estimate takes 1: whole experts on each rank");
     if (const auto samples = from_.number("--lr-warmup-samples")) {
       if (config.global_batch && !config.warm_up_steps)
         config.warm_up_steps = *samples / static_cast<double>(*config.global_batch);

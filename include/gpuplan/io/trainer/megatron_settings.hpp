@@ -93,6 +93,7 @@ class megatron_reader {
     }
     check_split();
     check_context_exchange();
+    check_expert_tensors(tensor, expert);
     if (config_.context_parallel && config_.sequence_length)
       divides("--context-parallel-size",
               *config_.context_parallel == 1 ? 1 : *config_.context_parallel * 2,
@@ -134,6 +135,29 @@ class megatron_reader {
               "is " + std::to_string(by) + "; a divisor of " + whole + ", " +
                   std::to_string(number) + ", is taken");
     return false;
+  }
+  /// Megatron-LM's default is as many as have parts of other weights; a recipe of the Bridge's may
+  /// say something else.
+  void check_expert_tensors(std::int64_t tensor, std::int64_t expert) {
+    const char* const key = name(megatron_expert_tensors);
+    const auto said = from_.integer(key);
+    const bool has_experts = expert > 1 || (config_.shape && config_.shape->moe.num_experts != 0);
+    const std::int64_t parts = said ? *said : is_flags() ? tensor : 1;
+    if (!has_experts || parts == 1) return;
+    remark_on(
+        remark::kind::doubtful,
+        key,
+        (said ? "is " + std::to_string(parts)
+              : "is not there, which means tensor-model-parallel-size, " + std::to_string(parts)) +
+            "; the estimate takes 1: whole experts on each rank");
+    const std::int64_t stages = config_.pipeline_parallel ? *config_.pipeline_parallel : 1;
+    for (const std::int64_t degree : {parts, expert, stages})
+      if (degree < 1 || degree > most_ranks) return;
+    if (config_.gpus && parts * expert <= most_ranks)
+      divides("--expert-tensor-, expert-model- and pipeline-model-parallel sizes",
+              parts * expert * stages,
+              "the number of GPUs",
+              *config_.gpus);
   }
   /// Megatron-LM's default, p2p, has no code for windows and sinks; a recipe of the Bridge's may
   /// say something else.
@@ -571,6 +595,10 @@ template <class Meaning, std::size_t Size>
   if (config.attention)
     if (const char* const word = word_of(*config.attention, megatron_kernels))
       put(megatron_attention, word);
+  const bool has_experts = config.shape ? config.shape->moe.num_experts != 0
+                                        : config.expert_parallel && *config.expert_parallel > 1;
+  if (has_experts && config.tensor_parallel && *config.tensor_parallel > 1)
+    put(megatron_expert_tensors, std::int64_t{1});
   if (config.expert_capacity) {
     put(megatron_expert_capacity, *config.expert_capacity);
     put(megatron_padded_experts, true);

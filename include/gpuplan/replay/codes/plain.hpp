@@ -98,7 +98,8 @@ class plain_decoder : public model_code {
     const std::int64_t classes = logits->size[2];
     const value rows = view(t, logits, {ids_->count(), classes});
     const value labels = view(t, labels_, sizes{ids_->count()});
-    if (setup.framework.implementation.loss_parallel) return parts_.cross_entropy(rows, labels);
+    if (parts_.is_on() && setup.framework.implementation.loss_parallel)
+      return parts_.cross_entropy(rows, labels);
     return cross_entropy(t, rows, labels);
   }
 

@@ -89,8 +89,7 @@ class torchtitan_llama final : public model_code {
     t.begin(moment::loss);
     x = norm(x, norm_);
     if (!parts_.is_on()) return linear(x, head_);
-    const bool divides_classes = setup.framework.implementation.loss_parallel;
-    return parts_.by_rows(x, head_.weight, none, divides_classes ? 0 : model.vocab_size);
+    return parts_.by_rows(x, head_.weight, none, divides_classes() ? 0 : model.vocab_size);
   }
   constexpr value outer_loss(const tensor& logits) override {
     const value numbers = of_micro_batch(labels_);
@@ -98,8 +97,7 @@ class torchtitan_llama final : public model_code {
     if (setup.framework.implementation.compiles_loss) return compiled_loss(flat);
     const value wide = cast(t, flat, element::fp32);
     const value labels = view(t, numbers, sizes{numbers->count()});
-    if (parts_.is_on() && setup.framework.implementation.loss_parallel)
-      return parts_.cross_entropy(wide, labels);
+    if (parts_.is_on() && divides_classes()) return parts_.cross_entropy(wide, labels);
     return cross_entropy(t, wide, labels);
   }
 
@@ -115,6 +113,10 @@ class torchtitan_llama final : public model_code {
   [[nodiscard]] constexpr std::int64_t layers_of(std::int64_t chunk) const {
     return layers_of_chunk(setup.parallelism, model.num_hidden_layers, setup.place.stage, chunk)
         .size();
+  }
+  [[nodiscard]] constexpr bool divides_classes() const {
+    const implementation& by = setup.framework.implementation;
+    return by.loss_parallel && !by.compiles_loss;
   }
   /// One function, which reads the logits and keeps two numbers of each token.
   constexpr value compiled_loss(const tensor& logits) {

@@ -24,6 +24,9 @@ class torchtitan_decoder : public model_code {
         context_(on, of.parallelism.context_parallel),
         is_tied_(model.has_tied_head()) {
     t.recompute_to_the_end();
+    layers = 0;
+    for (std::int64_t chunk = 0; chunk < of.parallelism.virtual_pipeline; ++chunk)
+      layers += layers_of(chunk);
   }
   constexpr ~torchtitan_decoder() override { delete[] angles_; }
 
@@ -33,21 +36,26 @@ class torchtitan_decoder : public model_code {
     last_unit_ = is_tied_ ? first_unit_ : first_unit_ + 1;
     t.end_layers_at(first_unit_);
     angles_ = new value[static_cast<unsigned long>(layers)];
-    {
-      const auto built = t.building_unit(first_unit_);
-      table_ = token_table(ranks_.part_of(model.vocab_size), width, trains_all());
+    for (std::int64_t chunk = 0; chunk < setup.parallelism.virtual_pipeline; ++chunk) {
+      if (is_stage()) held_chunks.push({modules_.size(), t.parameters.size()});
+      if (begins(chunk)) {
+        const auto built = t.building_unit(first_unit_);
+        table_ = token_table(ranks_.part_of(model.vocab_size), width, trains_all());
+      }
+      for (const std::int64_t last = modules_.size() + layers_of(chunk); modules_.size() < last;) {
+        const std::int64_t at = modules_.size();
+        const auto built = t.building_unit(at);
+        layer_modules made;
+        build_layer(made, at, trains_layer(at));
+        modules_.push(made);
+      }
+      if (!ends(chunk)) continue;
+      const auto built = t.building_unit(last_unit_);
+      norm_ = norm_module(width, trains_final_norm());
+      if (!is_tied_)
+        head_ = linear_module(
+            operator_kind::head, ranks_.part_of(model.vocab_size), width, false, trains_head());
     }
-    for (std::int64_t at = 0; at < layers; ++at) {
-      const auto built = t.building_unit(at);
-      layer_modules made;
-      build_layer(made, at, trains_layer(at));
-      modules_.push(made);
-    }
-    const auto built = t.building_unit(last_unit_);
-    norm_ = norm_module(width, trains_final_norm());
-    if (!is_tied_)
-      head_ = linear_module(
-          operator_kind::head, ranks_.part_of(model.vocab_size), width, false, trains_head());
   }
 
   /// It was built in its parts. Ranks have the norms' gradients of their own tokens or heads, which
@@ -93,13 +101,35 @@ class torchtitan_decoder : public model_code {
     for (int at = 0; at < scalars; ++at) read_by_graph_.push(t.make(sizes{1}, element::int64));
   }
 
+  /// All micro-batches of a pipeline's step are there from its beginning; no pass makes its own.
+  constexpr void stage_begins() override {
+    const auto charged = t.charge(purpose::buffers);
+    forget_tokens();
+    for (std::int64_t at = 0; at < plan.accumulation; ++at) make_tokens();
+    for (std::int64_t at = 0; at < plan.accumulation; ++at) {
+      make_masks(read_by_stage_);
+      if (context_.is_on()) take_own_tokens(read_by_stage_);
+    }
+  }
+  constexpr void stage_is_done() override { read_by_stage_.drop(); }
+
   constexpr value forward() override {
     make_micro_batch();
+    return forward_stage(0, {});
+  }
+  constexpr value forward_stage(int chunk, const tensor& received) override {
     t.begin(moment::forward);
-    enter_unit(first_unit_, nullptr, 0);
-    value x = embedded();
-    if (!is_tied_) leave_unit(first_unit_, x);
-    for (std::int64_t at = 0; at < layers; ++at) x = run_layer(at, x);
+    value x;
+    if (begins(chunk)) {
+      enter_unit(first_unit_, nullptr, 0);
+      x = embedded();
+      if (!is_tied_) leave_unit(first_unit_, x);
+    } else {
+      x = t.share(received);
+    }
+    const std::int64_t first = is_stage() ? held_chunks[chunk].layer : 0;
+    for (std::int64_t at = first; at < first + layers_of(chunk); ++at) x = run_layer(at, x);
+    if (!ends(chunk)) return x;
     t.begin(moment::loss);
     if (!is_tied_) enter_unit(last_unit_, &x, 1);
     x = norm(x, norm_);
@@ -116,7 +146,7 @@ class torchtitan_decoder : public model_code {
       const value numbers = view(t, labels(), sizes{labels().count()});
       loss = loss_of(result, numbers);
     }
-    loss_ = t.share(loss);
+    if (!is_stage()) loss_ = t.share(loss);
     return loss;
   }
 
@@ -132,6 +162,28 @@ class torchtitan_decoder : public model_code {
 
   [[nodiscard]] constexpr std::int64_t chunks() const {
     return setup.framework.implementation.loss_chunks;
+  }
+  /// Of a pipeline, whose chunks are layers; the first of all has the table, the last one the head.
+  [[nodiscard]] constexpr bool is_stage() const { return setup.parallelism.pipeline_parallel > 1; }
+  [[nodiscard]] constexpr bool begins(std::int64_t chunk) const { return place_of(chunk) == 0; }
+  [[nodiscard]] constexpr bool ends(std::int64_t chunk) const {
+    return place_of(chunk) == chunks_in_all(setup.parallelism) - 1;
+  }
+  [[nodiscard]] constexpr std::int64_t place_of(std::int64_t chunk) const {
+    return place_of_chunk(setup.parallelism, setup.place.stage, chunk);
+  }
+  [[nodiscard]] constexpr std::int64_t layers_of(std::int64_t chunk) const {
+    return layers_of_chunk(setup.parallelism, model.num_hidden_layers, setup.place.stage, chunk)
+        .size();
+  }
+  /// Of a layer of this rank, its number among all.
+  [[nodiscard]] constexpr std::int64_t number_of(std::int64_t at) const {
+    int chunk = held_chunks.size() - 1;
+    while (chunk > 0 && held_chunks[chunk].layer > at) --chunk;
+    if (chunk < 0) return at;
+    const layer_range all =
+        layers_of_chunk(setup.parallelism, model.num_hidden_layers, setup.place.stage, chunk);
+    return all.first + at - held_chunks[chunk].layer;
   }
   [[nodiscard]] constexpr bool has_head_norms() const {
     return model.qk_norm != qk_norm_scope::none;
@@ -207,23 +259,30 @@ class torchtitan_decoder : public model_code {
     if (shards != nullptr) shards->after_unit(unit, result);
   }
 
-  // Ids and positions of all micro-batches live to the end of the step, the loss of the last one to
-  // the end of the present one.
-  constexpr void make_micro_batch() {
-    const auto charged = t.charge(purpose::buffers);
+  // Ids and positions of all micro-batches live to the end of the step, in a pipeline labels too;
+  // the loss of the last one to the end of the present one.
+  constexpr void forget_tokens() {
+    last_loss_.drop();
+    ids_.drop();
+    positions_.drop();
+    labels_.drop();
+    tokens_in_all_ = t.make(sizes{1}, element::int64);
+    tokens_in_all_.get().size.rank = 0;
+  }
+  constexpr void make_tokens() {
     const sizes all{plan.micro_batch, setup.sequence_length};
-    if (++micro_ == plan.accumulation) micro_ = 0;
-    last_loss_ = std::move(loss_);
-    if (micro_ == 0) {
-      last_loss_.drop();
-      ids_.drop();
-      positions_.drop();
-      tokens_in_all_ = t.make(sizes{1}, element::int64);
-      tokens_in_all_.get().size.rank = 0;
-    }
     ids_.push(t.make(all, element::int64));
     positions_.push(t.make(all, element::int64));
-    labels_ = t.make(all, element::int64);
+    value labels = t.make(all, element::int64);
+    if (!is_stage()) labels_.drop();
+    labels_.push(std::move(labels));
+  }
+  constexpr void make_micro_batch() {
+    const auto charged = t.charge(purpose::buffers);
+    if (++micro_ == plan.accumulation) micro_ = 0;
+    last_loss_ = std::move(loss_);
+    if (micro_ == 0) forget_tokens();
+    make_tokens();
     held_tensors masks(t);
     make_masks(masks);
     if (context_.is_on()) take_own_tokens(masks);
@@ -247,7 +306,7 @@ class torchtitan_decoder : public model_code {
     return context_.is_on() ? own_positions_ : positions_[micro_];
   }
   [[nodiscard]] constexpr tensor labels() const {
-    return context_.is_on() ? own_labels_ : *labels_;
+    return context_.is_on() ? own_labels_ : labels_[labels_.size() - 1];
   }
   // Where documents end, and which blocks of queries and keys see each other at all, partly or
   // whole, by query and by key.
@@ -474,8 +533,9 @@ class torchtitan_decoder : public model_code {
       const sizes tokens{part[0], part[1]};
       for (std::int64_t at = 0; at < chunks(); ++at) inputs.push(cut_off(hidden, part));
       for (std::int64_t at = 0; at < chunks(); ++at) labels.push(cut_off(this->labels(), tokens));
-      for (std::int64_t at = 0; at < chunks(); ++at)
-        positions.push(cut_off(this->positions(), tokens));  // which the loss does not read
+      // which the loss does not read, and of a pipeline's is not given
+      for (std::int64_t at = 0; at < chunks() && !is_stage(); ++at)
+        positions.push(cut_off(this->positions(), tokens));
       const value sum = full(t, hidden.size, element::fp32, {"gradient of the head's input"});
       total = full(t, sizes{1}, element::fp32, {"loss"});
       if (shards != nullptr) shards->gather_unit(last_unit_);
@@ -544,8 +604,9 @@ class torchtitan_decoder : public model_code {
   value* angles_ = nullptr;  // by layer
   int micro_ = static_cast<int>(plan.accumulation) - 1;
   held_tensors ids_{t}, positions_{t};  // by micro-batch
+  held_tensors labels_{t};              // of the present one; in a pipeline, of all
+  held_tensors read_by_stage_{t};
   held_tensors read_by_graph_{t};
-  value labels_{};
   tensor own_ids_{}, own_positions_{}, own_labels_{};  // of the present micro-batch
   value tokens_in_all_{};
   value loss_{}, last_loss_{};

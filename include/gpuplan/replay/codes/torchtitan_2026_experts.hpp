@@ -95,7 +95,8 @@ class torchtitan_mixture : public torchtitan_decoder {
   };
 
   constexpr void build_feed_forward(layer_modules& made, std::int64_t at, bool trains) override {
-    if (!model.has_experts(at)) return torchtitan_decoder::build_feed_forward(made, at, trains);
+    if (!model.has_experts(number_of(at)))
+      return torchtitan_decoder::build_feed_forward(made, at, trains);
     const std::int64_t width = model.hidden_size;
     const std::int64_t shared = model.moe.shared_expert_intermediate_size;
     expert_modules all;
@@ -153,7 +154,7 @@ class torchtitan_mixture : public torchtitan_decoder {
   }
 
   constexpr value layer(int index, const tensor& input) override {
-    const bool has_router = model.has_experts(index);
+    const bool has_router = model.has_experts(number_of(index));
     t.never_stays = has_router ? sizes{model.hidden_size, model.moe.num_experts} : sizes{};
     return torchtitan_decoder::layer(index, input);
   }

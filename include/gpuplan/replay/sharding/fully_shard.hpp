@@ -20,19 +20,14 @@ namespace gpuplan::eager {
 /// its gradients are reduced on another. Where ranks share in groups (hybrid shard), the groups'
 /// sums are reduced then. This is the first rank.
 class fully_shard final : public sharding {
-  // Of the layers, those of the present chunk.
-  [[nodiscard]] constexpr int first_unit() const {
-    return code_->held_chunks.size() == 0 ? 0 : code_->held_chunks[root_ - first_root_].layer;
-  }
-  [[nodiscard]] constexpr int last_unit() const {
-    return root_ + 1 < units_.size() ? code_->held_chunks[root_ + 1 - first_root_].layer
-                                     : first_root_;
-  }
+  // Of the present chunk, where they begin in `in_order_`.
+  [[nodiscard]] constexpr int first_unit() const { return begin_[root_ - first_root_]; }
+  [[nodiscard]] constexpr int last_unit() const { return begin_[root_ - first_root_ + 1]; }
   // As modules() has them.
   template <class Use>
   constexpr void for_units(const Use& use) {
     use(root_);
-    for (int at = first_unit(); at < last_unit(); ++at) use(at);
+    for (int at = first_unit(); at < last_unit(); ++at) use(in_order_[at]);
   }
 
  public:
@@ -73,6 +68,7 @@ class fully_shard final : public sharding {
                chunks[chunk].parameter,
                chunk + 1 < chunks.size() ? chunks[chunk + 1].parameter : parameters);
     if (chunks.size() == 0) add_unit(none, 0, parameters);
+    put_in_order(chunks);
     for (int at = 0; at < parameters; ++at) {
       has_twins_ = has_twins_ || t_.parameters[at].twin != none;
       if (t_.parameters[at].twin == none) own_.push(at);
@@ -160,8 +156,8 @@ class fully_shard final : public sharding {
   constexpr void reduce_chunk(int chunk) override {
     root_ = first_root_ + chunk;
     for (int at = last_unit(); at-- > first_unit();) {
-      t_.begin(moment::backward, at);
-      end_unit(at, true);
+      t_.begin(moment::backward, in_order_[at]);
+      end_unit(in_order_[at], true);
     }
     t_.begin(moment::backward);
     end_unit(root_, true);
@@ -226,6 +222,24 @@ class fully_shard final : public sharding {
     if (arrived.size() != 0) reduce(of, arrived);
   }
 
+  // Those of a pipeline's chunks as their parameters were made, which may begin with one that is no
+  // layer; without chunks as they are.
+  constexpr void put_in_order(const growing_array<chunk_begin>& chunks) {
+    begin_.push(0);
+    for (int chunk = 0; chunk < chunks.size(); ++chunk) {
+      const int last =
+          chunk + 1 < chunks.size() ? chunks[chunk + 1].parameter : t_.parameters.size();
+      for (int at = chunks[chunk].parameter, seen = none; at < last; ++at) {
+        if (t_.parameters[at].unit == none || t_.parameters[at].unit == seen) continue;
+        seen = t_.parameters[at].unit;
+        in_order_.push(seen);
+      }
+      begin_.push(in_order_.size());
+    }
+    if (chunks.size() != 0) return;
+    for (int at = 0; at < first_root_; ++at) in_order_.push(at);
+    begin_.push(first_root_);
+  }
   constexpr void add_unit(int layer, int first, int last) {
     unit made;
     made.first = members_.size();
@@ -509,11 +523,13 @@ class fully_shard final : public sharding {
   bool keeps_last_;
   bool has_twins_ = false;
   model_code* code_ = nullptr;
-  int first_root_ = eager::none;  // of as many as a stage has chunks
-  int root_ = eager::none;        // of the chunk that runs
-  int passing_ = eager::none;     // gathered, and taken over in the forward
-  int run_apart_ = eager::none;   // a unit
-  int reducing_ = eager::none;    // gradients, until the next unit's are there
+  growing_array<int> in_order_{};  // units but the roots, chunk by chunk,
+  growing_array<int> begin_{};     // and where those of a chunk begin
+  int first_root_ = eager::none;   // of as many as a stage has chunks
+  int root_ = eager::none;         // of the chunk that runs
+  int passing_ = eager::none;      // gathered, and taken over in the forward
+  int run_apart_ = eager::none;    // a unit
+  int reducing_ = eager::none;     // gradients, until the next unit's are there
   growing_array<int> nothing_{};
   growing_array<int> own_{};  // parameters whose part is no other's
   growing_array<unit> units_{};
