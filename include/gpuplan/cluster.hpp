@@ -164,10 +164,14 @@ struct cluster {
 /// What one GPU sends to the others of its node, or of its link domain: `inside_node` where it is
 /// stated, else what its `peer_ceiling` says. Of a link's own rate, each direction, collectives
 /// reach 70 to 90 %; a measured one is what copies reach already. Of a bridge: to those that it
-/// joins; collectives among more take PCIe, unless `inside_node` is stated. Errors: `not_known`.
+/// joins; collectives among more take PCIe, unless `inside_node` is stated. Of a device alone in
+/// its node, which sends nothing there, and of which nothing is known, the rate between nodes.
+/// Errors: `not_known`.
 [[nodiscard]] constexpr result<ceiling<bandwidth>> inside_node_ceiling(const cluster& given) {
   if (given.inside_node) return ceiling<bandwidth>{*given.inside_node, ceiling_origin::stated};
   const auto link = peer_ceiling(given.gpu);
+  if (!link && linked_gpus(given) == 1 && given.between_nodes)
+    return ceiling<bandwidth>{*given.between_nodes, ceiling_origin::stated};
   if (!link) return failure(errc::not_known).about(fact::inside_node);
   return link;
 }

@@ -40,7 +40,8 @@ namespace gpuplan {
   // Of others those that multiply in four bits have MX formats, as AMD's since CDNA 4.
   if (least_of_scaling == 100 && !gpu.compute_capability && !peak(gpu, number_format::fp4))
     return failure(errc::no_such_code,
-                   {{fact::scaling, precision.scaling}, {fact::takes, scaling_kind::delayed}});
+                   {{fact::scaling, precision.scaling}, {fact::takes, scaling_kind::delayed}})
+        .about(gpu.id);
   if (const auto rate = peak(gpu, precision.compute); !rate) return rate.why();
   if (precision.fp8_linears)
     if (const auto rate = peak(gpu, number_format::fp8); !rate) return rate.why();

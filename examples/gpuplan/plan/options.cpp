@@ -42,6 +42,7 @@ constexpr double large_model = 15e9;
 // What a code trains by itself on one GPU, or on as few as it takes.
 training_setup undivided(training_setup setup) {
   setup.parallelism = {.zero_stage = setups::usual_zero_stage(*setup.framework.engine.is)};
+  setup.dispatcher = {};
   return setup;
 }
 

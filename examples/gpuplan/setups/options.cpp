@@ -254,9 +254,11 @@ void choose_framework(const arguments& given, const named_model& model, training
   const io::training_config& said = given.files.config;
   if (said.loss_chunks && to.framework.layers().chunks_loss)
     to.framework.implementation.loss_chunks = *said.loss_chunks;
-  if (!given.from.empty() && said.dispatcher && to.model.moe.num_experts == 0 &&
-      to.dispatcher == *said.dispatcher)
+  if (to.dispatcher != token_dispatcher::all_to_all && to.model.moe.num_experts == 0) {
+    if (!said.dispatcher || to.dispatcher != *said.dispatcher)
+      throw bad_request("--dispatcher: " + model.name + " has no experts to send tokens to");
     to.dispatcher = {};  // as Megatron passes over it
+  }
   const bool in_stages =
       to.framework.layers().divides_stages && to.parallelism.pipeline_parallel > 1;
   to.graphs.iteration = given.cuda_graphs || (said.cuda_graphs && *said.cuda_graphs && !in_stages &&
@@ -871,6 +873,7 @@ named_setup model_of(const arguments& given) {
   made.setup.parallelism.zero_stage = usual_zero_stage(*engine);
   training_setup all_trains = made.setup;
   if (all_trains.composite != nullptr) all_trains.trains = {};  // adapters are its parts'
+  all_trains.dispatcher = {};  // between ranks that a layout has
   check(validate(all_trains), all_trains);
   return made;
 }
@@ -935,6 +938,7 @@ void put_on_one_gpu(training_setup& to) {
   if (!to.framework.layers().is_pipelined)  // Megatron's has its own
     to.framework.engine.is = alone != nullptr ? alone : &engine_classes::ddp;
   to.parallelism = {.zero_stage = usual_zero_stage(*to.framework.engine.is)};
+  to.dispatcher = {};
 }
 
 void choose_sharding(const arguments& given, training_setup& to) {

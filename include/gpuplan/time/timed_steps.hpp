@@ -139,18 +139,10 @@ constexpr failure flaw_of_steps(const cluster& on, std::span<const timed_step> s
 
 }  // namespace detail
 
-/// What a few timed steps say of the numbers of the cluster that they ran on, by least squares of
-/// the logarithms of their times, with `untimed_estimate` of them as it was before and the bounds
-/// of `priors_of_numbers`; steps far from all others count little. Five to ten that differ in
-/// degrees and micro-batch say more than many of one plan. Errors: `too_few_steps` with fewer than
-/// three; those of a model and of a plan; `not_positive` or `not_finite` of a time;
-/// `measured_elsewhere` of a step on other devices; `contradictory_steps` where in the middle of
-/// them times are more than twice, or less than half, of what any numbers give.
-[[nodiscard]] constexpr result<stack_estimate> calibrate(const cluster& on,
-                                                         std::span<const timed_step> steps) {
-  using namespace detail;
-  if (const failure why = flaw_of_steps(on, steps); failed(why)) return why;
-  const stack_estimate before = untimed_estimate(steps);
+namespace detail {
+
+// Least squares of the logarithms of the steps' times, from `before` on, and within its spreads.
+constexpr stack_estimate fitted(std::span<const timed_step> steps, const stack_estimate& before) {
   stack_estimate found = before;
   stack_matrix precision;
   double misfit_here = misfit(steps, found, before);
@@ -202,9 +194,70 @@ constexpr failure flaw_of_steps(const cluster& on, std::span<const timed_step> s
   found.steps = static_cast<std::int64_t>(steps.size());
   for (const timed_step& one : steps)
     if (total_gpus(one.model.on) > found.most_gpus) found.most_gpus = total_gpus(one.model.on);
+  return found;
+}
+
+// How far off the middle one of the steps is, as a logarithm.
+constexpr double middle_error(std::span<const timed_step> steps, const stack_estimate& at) {
+  const auto error_of = [&](const timed_step& one) {
+    return abs(step_slopes(one.model, one.plan, at, false).time - natural_log(one.time.value()));
+  };
+  for (const timed_step& one : steps) {
+    const double error = error_of(one);
+    std::size_t below = 0;
+    std::size_t alike = 0;
+    for (const timed_step& other : steps) {
+      const double its = error_of(other);
+      below += its < error ? 1 : 0;
+      alike += its == error ? 1 : 0;
+    }
+    if (2 * below <= steps.size() && steps.size() < 2 * (below + alike)) return error;
+  }
+  return 0;
+}
+
+// As of software that nobody timed.
+constexpr stack_estimate less_known(stack_estimate before) {
+  for (const prior_of_number& one : priors_of_numbers) {
+    double& variance =
+        before.covariance
+            .at[static_cast<std::size_t>(one.number)][static_cast<std::size_t>(one.number)];
+    const double most = one.spread_untimed * one.spread_untimed;
+    if (variance < most) variance = most;
+  }
+  return before;
+}
+
+}  // namespace detail
+
+/// What a few timed steps say of the numbers of the cluster that they ran on, by least squares of
+/// the logarithms of their times, with `untimed_estimate` of them as it was before and the bounds
+/// of `priors_of_numbers`; steps far from all others count little. Where most of them are further
+/// off than the software's steps usually are, its numbers count as known no better than those of
+/// software that nobody timed, and the scatter is at least what the middle one is off by. Five to
+/// ten that differ in degrees and micro-batch say more than many of one plan. Errors:
+/// `too_few_steps` with fewer than three; those of a model and of a plan; `not_positive` or
+/// `not_finite` of a time; `measured_elsewhere` of a step on other devices; `contradictory_steps`
+/// where in the middle of them times are more than twice, or less than half, of what any numbers
+/// give.
+[[nodiscard]] constexpr result<stack_estimate> calibrate(const cluster& on,
+                                                         std::span<const timed_step> steps) {
+  using namespace detail;
+  if (const failure why = flaw_of_steps(on, steps); failed(why)) return why;
+  stack_estimate before = untimed_estimate(steps);
+  stack_estimate found = fitted(steps, before);
+  // 1.48 of the middle one is the standard deviation, where errors are normal
+  const auto spread_of = [&] { return 1.48 * middle_error(steps, found); };
+  double scatter = before.scatter;
+  for (int round = 0; round < 3 && spread_of() > 2 * scatter; ++round) {
+    before = less_known(before);
+    scatter = before.scatter = spread_of();
+    found = fitted(steps, before);
+  }
+  if (const double left = spread_of(); left > scatter) scatter = left;
   // What was assumed of the scatter counts as much as four steps; what the steps determine of the
   // numbers is lost for the scatter.
-  double squares = 4 * before.scatter * before.scatter;
+  double squares = 4 * scatter * scatter;
   double weights = 4;
   for (std::size_t i = 0; i < stack_number_count; ++i)
     weights -= 1 - found.covariance.at[i][i] / before.covariance.at[i][i];
@@ -212,7 +265,7 @@ constexpr failure flaw_of_steps(const cluster& on, std::span<const timed_step> s
   for (const timed_step& one : steps) {
     const double error =
         step_slopes(one.model, one.plan, found, false).time - natural_log(one.time.value());
-    const double weight = weight_of(error, before.scatter);
+    const double weight = weight_of(error, scatter);
     squares += weight * error * error;
     weights += 1;
     if (abs(error) > most_scatter) ++far;

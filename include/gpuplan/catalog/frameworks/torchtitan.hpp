@@ -239,7 +239,7 @@ inline constexpr framework torchtitan_async = [] {
 /// of Llama 3 and dense Qwen3, tensor-parallel ranks, by its backend spmd_types and with its
 /// sequence parallelism, and context-parallel ones, which gather keys and values before attention
 /// and have the parts of sequences that headtail gives them; the loss is of divided classes under
-/// tensor parallelism. Of 38 random steps of such ranks, and 21 of 26 on a stage, all bytes
+/// tensor parallelism. Of 38 random steps of such ranks, and 22 of 26 on a stage, all bytes
 /// requested are those measured; the others are within 2.3 %. A CUDA graph of a step's passes is
 /// there where `training_setup::graphs` says so, which is its default but in pipelines, which have
 /// none; none was measured beside such ranks. gpt-oss has FlashAttention-2 over documents
