@@ -151,6 +151,7 @@ struct interconnect {
   duration launch = collective_launch;
   std::int64_t joined = 0;    // by a bridge; 0: all of a node
   bandwidth beyond_bridge{};  // of one device, to those that it does not join
+  link_constants beyond = link_data::pcie;
 };
 
 /// Ranks that communicate: `per_node` of them in each node that has any, and other groups in these
@@ -427,7 +428,7 @@ struct group_numbers {
           links.launch.value(),
           static_cast<double>(links.devices_per_node),
           static_cast<double>(links.joined),
-          link(links.beyond_bridge, link_data::pcie)};
+          link(links.beyond_bridge, links.beyond)};
 }
 
 // With both algorithms where there are two.

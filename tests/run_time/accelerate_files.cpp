@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <gpuplan/io/trainer/accelerate.hpp>
+#include <gpuplan/io/trainer/configured_training.hpp>
 #include <gpuplan/io/yaml.hpp>
 
 #include "random_config.hpp"
@@ -115,6 +116,28 @@ TEST_CASE("Megatron's part of a file of Accelerate is read, or has a remark") {
   }
   CHECK(of("megatron_lm_odd: 1").not_understood ==
         std::vector<std::string>{"megatron_lm_config.megatron_lm_odd"});
+}
+
+TEST_CASE("FSDP's own recomputation that is off says nothing of the trainer's") {
+  const auto read = [](const std::string& is) {
+    return read_accelerate_text(("distributed_type: FSDP\nfsdp_config: {fsdp_version: 2, "
+                                 "fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP, "
+                                 "fsdp_activation_checkpointing: " +
+                                 is + "}")
+                                    .c_str());
+  };
+  CHECK(says(read("false").config.recompute, recompute_mode::none));
+  read_config trainer{.tool = "trl"};
+  trainer.config.recompute = recompute_mode::full;
+  const auto of_both = [&](const std::string& is) { return merged({read(is), trainer}); };
+  CHECK(says(of_both("false").config.recompute, recompute_mode::full));
+  CHECK(of_both("false").remarks.empty());
+  trainer.config.recompute = recompute_mode::none;
+  CHECK(says(of_both("false").config.recompute, recompute_mode::none));
+  const read_config both = of_both("true");
+  REQUIRE(both.remarks.size() == 1);
+  CHECK(both.remarks[0].is == remark::kind::contradicts);
+  CHECK(both.remarks[0].key == "recompute");
 }
 
 TEST_CASE("faults in a file of Accelerate are said") {

@@ -169,6 +169,14 @@ TEST_CASE("what changes a step of DeepSpeed and is not estimated is said") {
               .not_understood == std::vector<std::string>{group + std::string(".odd")});
 }
 
+TEST_CASE("groups of no parameters are groups of one") {
+  const read_config read =
+      read_deepspeed_text(R"({"zero_optimization": {"stage": 3, "sub_group_size": 0}})");
+  REQUIRE(read.config.zero);
+  CHECK(read.config.zero->is.sub_group == 1);
+  CHECK(read.remarks.empty());
+}
+
 TEST_CASE("what a file of DeepSpeed leaves to transformers is absent") {
   const read_config read = read_deepspeed_text(
       R"({"train_batch_size": "auto", "bf16": {"enabled": "auto"}, "gradient_clipping": "auto",

@@ -54,6 +54,20 @@ constexpr const char* script =
     "4 --global-batch-size 64 --tensor-model-parallel-size 2 --sequence-parallel "
     "--use-distributed-optimizer --bf16 --vocab-size 50257 --lr 1e-4 --train-iters 1000 "
     "--attention-dropout 0 --hidden-dropout 0\n";
+constexpr const char* experts =
+    "torchrun --nproc-per-node 8 pretrain_gpt.py --num-layers 4 --hidden-size 512 "
+    "--num-attention-heads 8 --seq-length 1024 --max-position-embeddings 1024 --micro-batch-size 1 "
+    "--global-batch-size 64 --num-experts 16 --moe-router-topk 2 --expert-model-parallel-size 8 "
+    "--moe-token-dispatcher-type flex --moe-flex-dispatcher-backend deepep "
+    "--use-distributed-optimizer --bf16 --vocab-size 50304 --lr 1e-4 --train-iters 1000 "
+    "--swiglu --disable-bias-linear --normalization RMSNorm --position-embedding-type rope "
+    "--attention-dropout 0 --hidden-dropout 0\n";
+constexpr const char* registered =
+    "torchrun --nproc-per-node=8 --nnodes=4 -m torchtitan.train --module llama3 --config llama3_8b "
+    "--parallelism.tensor_parallel_degree 2\n";
+constexpr const char* stages =
+    "torchrun --nproc-per-node=8 --nnodes=4 -m torchtitan.train --module llama3 --config llama3_8b "
+    "--parallelism.pipeline_parallel_degree 4 --training.disable_cuda_graphs\n";
 constexpr const char* config =
     R"({"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_layer": 2, "n_embd": 64,
         "n_head": 4, "vocab_size": 1000, "n_positions": 128, "colour": "blue"})";
@@ -135,7 +149,13 @@ TEST_CASE("a step of files takes what check says of them") {
   const temporary_file zero(states, "gpuplan.json");
   const temporary_file sharded(launch);
   const temporary_file megatron(script);
+  const temporary_file sent(experts);
+  const temporary_file titan(registered);
+  const temporary_file staged(stages);
   for (const words& files : {words{arguments.name()},
+                             words{sent.name()},
+                             words{titan.name()},
+                             words{staged.name()},
                              words{full.name(), sharded.name()},
                              words{zero.name(), "--model"},
                              words{megatron.name()}}) {

@@ -3,12 +3,14 @@
 #include <doctest/doctest.h>
 
 #include <gpuplan/io/json_value.hpp>
+#include <gpuplan/io/trainer/any_file.hpp>
 #include <gpuplan/io/trainer/hugging_face_arguments.hpp>
 #include <gpuplan/io/yaml.hpp>
 
 #include "random_config.hpp"
 #include "random_numbers.hpp"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -136,6 +138,35 @@ TEST_CASE("documented defaults of transformers and of TRL are filled in") {
   CHECK(adapters->rank == 16);
   CHECK(adapters->dropout == 0.05);
   CHECK_FALSE(read_arguments_text("deepspeed: ds.json\n").config.precision);
+}
+
+TEST_CASE("the program that reads arguments says whose they are") {
+  const auto read = [](const std::string& program, const std::string& words) {
+    return read_training_file(
+        "train.sh",
+        program + " --model_name_or_path a/b --dataset_name x --per_device_train_batch_size 2 " +
+            words + "\n");
+  };
+  const read_config example = read("torchrun run_clm.py", "--block_size 4096");
+  CHECK(example.tool == "hugging face");
+  CHECK(says(example.config.sequence_length, std::int64_t{4096}));
+  CHECK_FALSE(example.config.recompute);
+  CHECK(read("torchrun train.py", "").tool == "trl");
+  CHECK(says(read("trl sft", "").config.sequence_length, std::int64_t{1024}));
+  for (const char* const program : {"trl dpo", "python -m trl.scripts.dpo", "torchrun my_dpo.py"}) {
+    CAPTURE(program);
+    const read_config pairs = read(program, "");
+    CHECK(pairs.tool == "trl");
+    CHECK(says(pairs.config.dropout, 0.0));
+    CHECK(std::any_of(pairs.remarks.begin(), pairs.remarks.end(), [](const remark& one) {
+      return one.text.find("--objective dpo") != std::string::npos;
+    }));
+  }
+  const read_config policy = read("trl grpo", "");
+  CHECK_FALSE(policy.config.sequence_length);
+  CHECK(std::any_of(policy.remarks.begin(), policy.remarks.end(), [](const remark& one) {
+    return one.text.find("--objective grpo") != std::string::npos;
+  }));
 }
 
 TEST_CASE("packing makes a micro-batch one row, but by one strategy") {

@@ -250,8 +250,9 @@ TEST_CASE("what contradicts itself, or is old, or unknown, is said") {
   CHECK(only_remark("--bf16 --fp16").is == remark::kind::contradicts);
   CHECK(only_remark("--tensor-model-parallel-size 3").key.find("tensor") != std::string::npos);
   CHECK(only_remark("--micro-batch-size 3 --global-batch-size 16").is == remark::kind::contradicts);
-  CHECK(only_remark("--tensor-model-parallel-size 2 --expert-model-parallel-size 2").key ==
-        "--expert-model-parallel-size");
+  CHECK(only_remark("--tensor-model-parallel-size 2 --expert-model-parallel-size 2 "
+                    "--expert-tensor-parallel-size 1")
+            .key == "--expert-model-parallel-size");
   CHECK(only_remark("--checkpoint-activations").is == remark::kind::outdated);
   CHECK(only_remark("--recompute-granularity full").is == remark::kind::missing);
   CHECK(only_remark("--recompute-granularity some").is == remark::kind::contradicts);
@@ -337,6 +338,51 @@ TEST_CASE("what changes a step of Megatron-LM's and is not estimated is said") {
     CAPTURE(flags);
     CHECK_FALSE(doubts(flags));
   }
+}
+
+TEST_CASE("that ranks have parts of experts is said, also where no flag says so") {
+  const auto says = [](const std::string& flags, remark::kind is, const std::string& key) {
+    const read_config read = read_megatron_lm(
+        "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 64 --vocab-size 1024 "
+        "--num-experts 8 --sequence-parallel " +
+        flags);
+    for (const remark& one : read.remarks)
+      if (one.is == is && one.key.find(key) != std::string::npos) return true;
+    return false;
+  };
+  const std::string key = "--expert-tensor-parallel-size";
+  const std::string two = "--tensor-model-parallel-size 2 --expert-model-parallel-size 2 ";
+  CHECK(says(two, remark::kind::doubtful, key));
+  CHECK(says(two + key + " 2", remark::kind::doubtful, key));
+  CHECK_FALSE(says(two + key + " 1", remark::kind::doubtful, key));
+  CHECK_FALSE(says("--expert-model-parallel-size 2", remark::kind::doubtful, key));
+  // Four ranks of experts times four parts of each are more than eight GPUs.
+  const auto contradicts = [](const std::string& parts) {
+    const read_config read = read_megatron_lm(
+        "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 4 --hidden-size 64 "
+        "--num-attention-heads 4 --seq-length 64 --vocab-size 1024 --num-experts 8 "
+        "--sequence-parallel --tensor-model-parallel-size 4 --expert-model-parallel-size 4 "
+        "--expert-tensor-parallel-size " +
+        parts);
+    for (const remark& one : read.remarks)
+      if (one.is == remark::kind::contradicts && one.key.find("expert-tensor") != std::string::npos)
+        return true;
+    return false;
+  };
+  CHECK(contradicts("4"));
+  CHECK_FALSE(contradicts("2"));
+  // A plan has whole experts, and says so.
+  training_config config = read_megatron_lm(
+                               "--num-layers 4 --hidden-size 64 --num-attention-heads 4 "
+                               "--seq-length 64 --vocab-size 1024 --num-experts 8 --bf16 "
+                               "--sequence-parallel --disable-bias-linear --micro-batch-size 1 " +
+                               two)
+                               .config;
+  config.gpus = 4;
+  const written_config written = write_megatron_lm(config);
+  CAPTURE(written.why);
+  REQUIRE(written);
+  CHECK(written.files[0].text.find(key + " 1") != std::string::npos);
 }
 
 TEST_CASE("a ring of context ranks is said to take neither windows nor sinks") {

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <random>
 #include <span>
 #include <string>
@@ -366,6 +367,29 @@ TEST_CASE("too few steps, and steps that contradict each other, are refused") {
   CHECK(calibrate(on, steps).why().code == errc::contradictory_steps);
   steps[3].time = 0_s;
   CHECK(calibrate(on, steps).why().code == errc::not_positive);
+}
+
+TEST_CASE("steps that are all slower or all faster are followed, and their range holds them") {
+  std::mt19937 random(1);
+  const auto steps = timed_steps(random, 0);
+  double before = -std::numeric_limits<double>::infinity();
+  for (const double factor : {0.5, 0.65, 0.8, 0.9, 1.0, 1.1, 1.3, 1.6, 1.9}) {
+    CAPTURE(factor);
+    auto others = steps;
+    for (timed_step& one : others) one.time = factor * one.time;
+    const auto found = calibrate(others.front().model.on, others);
+    REQUIRE(found);
+    double sum = 0;
+    int held = 0;
+    for (const timed_step& one : others) {
+      const double now = found->applied_to(one.model).step(one.plan) / steps[0].time;
+      sum += std::log(now);
+      held += std::abs(std::log(now * (steps[0].time / one.time))) < 1.6 * found->scatter ? 1 : 0;
+    }
+    CHECK(sum > before);
+    before = sum;
+    CHECK(2 * held > static_cast<int>(others.size()));
+  }
 }
 
 TEST_CASE("one step that is far from all others changes little") {

@@ -131,8 +131,8 @@ constexpr bool sends_as_copied(const char* link, std::int64_t devices) {
   gpu_spec gpu = *measured_as(imaginary_device::imaginary, imaginary_device::in_full);
   gpu.peers = peer_link{link, 600_GBps};
   interconnect links = *interconnect_of({.gpu = gpu, .gpus_per_node = devices});
-  links.launch = links.inside.hop = {};
-  links.inside.ramp = {};
+  links.launch = links.inside.hop = links.beyond.hop = {};
+  links.inside.ramp = links.beyond.ramp = {};
   const duration time = collective_time(collective::send, 8_GiB, {2, 2}, links);
   const double share = links.inside.ring_share / links.inside.copy_share;
   const double found = 8_GiB / time / (share * 250_GBps);
@@ -158,8 +158,8 @@ TEST_CASE("measured copies say how fast a link is, of which rings reach their sh
 // Of large messages, without latency and ramps.
 constexpr double ring_rate(const gpu_spec& gpu, std::int64_t in_node, std::int64_t ranks) {
   interconnect links = *interconnect_of({.gpu = gpu, .gpus_per_node = in_node});
-  links.launch = links.inside.hop = {};
-  links.inside.ramp = {};
+  links.launch = links.inside.hop = links.beyond.hop = {};
+  links.inside.ramp = links.beyond.ramp = {};
   const device_group group{ranks, ranks};
   const duration time =
       collective_time(collective::all_reduce, 8_GiB, group, links, collective_algorithm::ring);
@@ -371,6 +371,19 @@ TEST_CASE("what is stated of a cluster's links is taken in place of their kind's
       *interconnect_of({.gpu = catalog::rtx_a6000, .gpus_per_node = 4});
   STATIC_CHECK(bridged.joined == catalog::rtx_a6000.peers->joins);
   STATIC_CHECK(bridged.beyond_bridge == catalog::rtx_a6000.pcie->each_direction());
+  // More than it joins are as fast as without it.
+  cluster without{.gpu = catalog::rtx_a6000, .gpus_per_node = 4};
+  without.gpu.peers = {};
+  for (const bytes& message : {64_KiB, 1_MiB, 32_MiB, 1_GiB})
+    CHECK(collective_time(collective::all_reduce, message, {4, 4}, bridged) ==
+          collective_time(collective::all_reduce, message, {4, 4}, *interconnect_of(without)));
+  CHECK(collective_time(collective::all_reduce, 1_GiB, {2, 2}, bridged) <
+        collective_time(collective::all_reduce, 1_GiB, {2, 2}, *interconnect_of(without)));
+  // Who is alone in its node needs no link there.
+  CONSTEXPR auto alone = interconnect_of(
+      {.gpu = catalog::gb10, .nodes = 2, .gpus_per_node = 1, .between_nodes = 25_GBps});
+  STATIC_CHECK(alone);
+  STATIC_CHECK(!interconnect_of({.gpu = catalog::gb10, .gpus_per_node = 2}));
 }
 
 #ifndef GPUPLAN_TEST_AT_COMPILE_TIME

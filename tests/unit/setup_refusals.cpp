@@ -193,8 +193,8 @@ TEST_CASE("layouts that a code has not") {
     of.parallelism.sequence_parallel = true;
     of.optimizer.clips_gradients = true;
   }));
-  STATIC_CHECK(accepts(
-      llama, [](training_setup& of) { of.framework.implementation.loss_parallel = true; }));
+  STATIC_CHECK(
+      accepts(llama, [](training_setup& of) { of.framework.implementation.loss_parallel = true; }));
   STATIC_CHECK(accepts(megatron, [](training_setup& of) {
     of.parallelism.pipeline_parallel = 2;
     of.parallelism.virtual_pipeline = 2;

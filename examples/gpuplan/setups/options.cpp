@@ -873,7 +873,7 @@ named_setup model_of(const arguments& given) {
   made.setup.parallelism.zero_stage = usual_zero_stage(*engine);
   training_setup all_trains = made.setup;
   if (all_trains.composite != nullptr) all_trains.trains = {};  // adapters are its parts'
-  all_trains.dispatcher = {};  // between ranks that a layout has
+  all_trains.dispatcher = {};                                   // between ranks that a layout has
   check(validate(all_trains), all_trains);
   return made;
 }

@@ -104,16 +104,18 @@ constexpr double weight_of(double error, double scatter) {
   return 5 / (4 + off * off);
 }
 
+// Steps that are off by more than `far` count less and less.
 constexpr double misfit(std::span<const timed_step> steps,
                         const stack_estimate& at,
-                        const stack_estimate& before) {
+                        const stack_estimate& before,
+                        double far) {
   double sum = 0;
   for (const timed_step& one : steps) {
     const double off =
-        (step_slopes(one.model, one.plan, at, false).time - natural_log(one.time.value())) /
-        at.scatter;
+        (step_slopes(one.model, one.plan, at, false).time - natural_log(one.time.value())) / far;
     sum += 5 * natural_log(1 + off * off / 4);
   }
+  sum *= far * far / (at.scatter * at.scatter);
   for (std::size_t i = 0; i < stack_number_count; ++i) {
     const double off = at.logarithms[i] - before.logarithms[i];
     sum += off * off / before.covariance.at[i][i];
@@ -142,10 +144,12 @@ constexpr failure flaw_of_steps(const cluster& on, std::span<const timed_step> s
 namespace detail {
 
 // Least squares of the logarithms of the steps' times, from `before` on, and within its spreads.
-constexpr stack_estimate fitted(std::span<const timed_step> steps, const stack_estimate& before) {
+constexpr stack_estimate fitted(std::span<const timed_step> steps,
+                                const stack_estimate& before,
+                                double far) {
   stack_estimate found = before;
   stack_matrix precision;
-  double misfit_here = misfit(steps, found, before);
+  double misfit_here = misfit(steps, found, before, far);
   const auto gather = [&](double(&right)[stack_number_count]) {
     precision = {};
     for (std::size_t i = 0; i < stack_number_count; ++i) {
@@ -156,7 +160,7 @@ constexpr stack_estimate fitted(std::span<const timed_step> steps, const stack_e
     for (const timed_step& one : steps) {
       const step_slopes slopes(one.model, one.plan, found);
       const double error = natural_log(one.time.value()) - slopes.time;
-      const double weight = weight_of(error, found.scatter) / (found.scatter * found.scatter);
+      const double weight = weight_of(error, far) / (found.scatter * found.scatter);
       for (std::size_t i = 0; i < stack_number_count; ++i) {
         right[i] += weight * slopes.by[i] * error;
         for (std::size_t j = 0; j < stack_number_count; ++j)
@@ -180,7 +184,7 @@ constexpr stack_estimate fitted(std::span<const timed_step> steps, const stack_e
             smaller_of(natural_log(one.most),
                        larger_of(natural_log(one.least), found.logarithms[i] + share * step[i]));
       }
-      const double misfit_there = misfit(steps, there, before);
+      const double misfit_there = misfit(steps, there, before, far);
       is_better = misfit_there < misfit_here - 1e-9;
       if (!is_better) continue;
       found = there;
@@ -245,16 +249,15 @@ constexpr stack_estimate less_known(stack_estimate before) {
   using namespace detail;
   if (const failure why = flaw_of_steps(on, steps); failed(why)) return why;
   stack_estimate before = untimed_estimate(steps);
-  stack_estimate found = fitted(steps, before);
+  stack_estimate found = fitted(steps, before, before.scatter);
   // 1.48 of the middle one is the standard deviation, where errors are normal
   const auto spread_of = [&] { return 1.48 * middle_error(steps, found); };
-  double scatter = before.scatter;
-  for (int round = 0; round < 3 && spread_of() > 2 * scatter; ++round) {
+  if (const double spread = spread_of(); spread > 2 * before.scatter) {
     before = less_known(before);
-    scatter = before.scatter = spread_of();
-    found = fitted(steps, before);
+    found = fitted(steps, before, spread);
   }
-  if (const double left = spread_of(); left > scatter) scatter = left;
+  const double left = spread_of();
+  const double scatter = left > before.scatter ? left : before.scatter;
   // What was assumed of the scatter counts as much as four steps; what the steps determine of the
   // numbers is lost for the scatter.
   double squares = 4 * scatter * scatter;

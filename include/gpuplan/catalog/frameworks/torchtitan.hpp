@@ -235,8 +235,8 @@ inline constexpr framework torchtitan_async = [] {
 
 /// torchtitan 0.3.0 (2026) on PyTorch 2.15, Llama 3, Qwen3, gpt-oss and DeepSeek-V3 (with V2's
 /// router where no bias or norm of a token's weights is said), on ranks that each have all experts:
-/// not compiled but for FlexAttention, among replicas, fully_shard's ranks, stages of pipelines and,
-/// of Llama 3 and dense Qwen3, tensor-parallel ranks, by its backend spmd_types and with its
+/// not compiled but for FlexAttention, among replicas, fully_shard's ranks, stages of pipelines
+/// and, of Llama 3 and dense Qwen3, tensor-parallel ranks, by its backend spmd_types and with its
 /// sequence parallelism, and context-parallel ones, which gather keys and values before attention
 /// and have the parts of sequences that headtail gives them; the loss is of divided classes under
 /// tensor parallelism. Of 38 random steps of such ranks, and 22 of 26 on a stage, all bytes

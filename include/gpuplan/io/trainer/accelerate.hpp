@@ -286,6 +286,10 @@ inline void write_engine(settings_writer& to,
   if (to.engine == "fsdp2") {
     detail::hugging_face::read_fsdp(from, false, 1, to);
     if (!to.zero_stage) to.zero_stage = 3;
+    for (const char* key :
+         {"fsdp_config.fsdp_activation_checkpointing", "fsdp_config.activation_checkpointing"})
+      if (const auto is = from.flag(key); is && !*is && !to.recompute)
+        to.recompute = recompute_mode::none;
     if (!from.has("fsdp_config"))
       from.remark_on(remark::kind::missing,
                      "fsdp_config",

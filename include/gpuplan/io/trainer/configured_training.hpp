@@ -371,6 +371,14 @@ void merge(T& into,
 /// say in different words is a remark.
 [[nodiscard]] inline read_config merged(const std::vector<read_config>& files) {
   read_config all;
+  // Of FSDP's own recomputation, which Accelerate's file switches off, a trainer's is independent.
+  const auto switches_off = [](const read_config& file) {
+    const auto& is = file.config.recompute;
+    return file.tool == "accelerate" && is && *is == recompute_mode::none;
+  };
+  bool is_said_elsewhere = false;
+  for (const read_config& file : files)
+    is_said_elsewhere = is_said_elsewhere || (file.config.recompute && !switches_off(file));
   for (const read_config& file : files) {
     all.tool += (all.tool.empty() ? "" : " and ") + file.tool;
     if (all.gpu.empty()) all.gpu = file.gpu;
@@ -378,7 +386,8 @@ void merge(T& into,
     all.not_understood.insert(
         all.not_understood.end(), file.not_understood.begin(), file.not_understood.end());
     training_config& to = all.config;
-    const training_config& from = file.config;
+    training_config from = file.config;
+    if (is_said_elsewhere && switches_off(file)) from.recompute = {};
     detail::for_each_member([&](const char* name, auto member) {
       detail::merge(to.*member, from.*member, name, file.tool, all.remarks);
     });
