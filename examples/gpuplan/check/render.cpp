@@ -57,7 +57,8 @@ io::table lines_of(const std::string& title, const answer& made, const judged_cl
           GiB(says.memory.*most.size));
   add("largest micro-batch",
       says.largest_micro_batch == 0 ? "none fits" : std::to_string(says.largest_micro_batch));
-  add("effective batch", std::to_string(made.training.plan.effective_batch()) + " samples");
+  const std::int64_t samples = made.training.plan.effective_batch();
+  add("effective batch", std::to_string(samples) + (samples == 1 ? " sample" : " samples"));
   if (says.step) {
     add("a step takes",
         number(in(*says.step, 1_s)) + " s (" + number(in(says.step_by_stack.low(), 1_s)) + " to " +

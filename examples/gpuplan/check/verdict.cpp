@@ -62,7 +62,7 @@ std::string change_of(const io::configured_training& from, const training_plan& 
   number("tensor-parallel", before.tensor_parallel, to.layout.tensor_parallel);
   number("pipeline-parallel", before.pipeline_parallel, to.layout.pipeline_parallel);
   number("virtual-pipeline", before.virtual_pipeline, to.layout.virtual_pipeline);
-  if (!(before.split == to.layout.split)) {
+  if (to.layout.pipeline_parallel > 1 && !(before.split == to.layout.split)) {
     const std::string split = setups::in_words(to.layout.split);
     add(split.empty() ? "stages alike" : split);
   }
@@ -111,14 +111,19 @@ void find_better(const io::configured_training& training,
   training_setup alike = training.setup;
   alike.parallelism.split = {};
   if (!layout.split.is_even()) request.setups = std::span(&alike, 1);
+  // Without stages both setups have the same plans.
+  constexpr std::size_t most = 3;
   const auto found =
-      plan_training(request, transformer_memory_of{.fragmentation = fragmentation}, 3);
+      plan_training(request, transformer_memory_of{.fragmentation = fragmentation}, 2 * most);
   if (!found) return;
   const double faster = 0.99;
   for (const training_plan& plan : *found) {
+    if (to.better.size() == most) break;
     const bool is_better = !to.fits() || (to.step && plan.step < faster * *to.step);
     const std::string change = change_of(training, plan);
-    if (is_better && !change.empty()) to.better.push_back({change, plan});
+    const bool is_there = std::any_of(
+        to.better.begin(), to.better.end(), [&](const auto& one) { return one.change == change; });
+    if (is_better && !change.empty() && !is_there) to.better.push_back({change, plan});
   }
 }
 

@@ -263,6 +263,9 @@ void choose_framework(const arguments& given, const named_model& model, training
       to.framework.layers().divides_stages && to.parallelism.pipeline_parallel > 1;
   to.graphs.iteration = given.cuda_graphs || (said.cuda_graphs && *said.cuda_graphs && !in_stages &&
                                               to.framework.layers().captures_graphs);
+  if (given.reference && to.objective != training_objective::preference &&
+      to.objective != training_objective::group_relative)
+    throw bad_request("--reference: of --objective dpo and grpo, which compare with one");
   if (given.reference)
     to.reference = *given.reference;
   else if (to.objective == training_objective::group_relative)
@@ -444,8 +447,8 @@ void add_model_options(CLI::App& app, arguments& to) {
       ->group(group);
   add_words<training_objective>(app,
                                 "--objective",
-                                "The loss: next_token (the model's own), sft, dpo or grpo (TRL's "
-                                "trainers; of dpo a sample is two sequences)",
+                                "The loss: next_token (the model's own), or for memory and fits sft, "
+                                "dpo or grpo (TRL's trainers; of dpo a sample is two sequences)",
                                 objectives,
                                 [&to](const auto& is) { to.setup.objective = is; })
       ->group(group);
@@ -763,6 +766,11 @@ std::vector<pipeline_schedule> schedules_of(const training_setup& setup,
   return all;
 }
 std::string in_words(pipeline_schedule schedule) { return said(schedules, schedule); }
+const char* word_of(pipeline_schedule schedule) {
+  for (const word<pipeline_schedule>& one : schedules)
+    if (one.is == schedule) return one.name;
+  return "";
+}
 known<pipeline_split> split_named(const std::string& words) {
   if (words == "E") return pipeline_split{.embedding_layers = 1};
   if (words == "L") return pipeline_split{.head_layers = 1};

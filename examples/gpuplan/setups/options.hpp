@@ -108,6 +108,8 @@ CLI::Option* add_schedule_option(CLI::App& app,
     const gpuplan::training_setup& setup, const gpuplan::known<gpuplan::pipeline_schedule>& asked);
 /// Empty of 1F1B.
 [[nodiscard]] std::string in_words(gpuplan::pipeline_schedule schedule);
+/// The word of `--pipeline-schedule`.
+[[nodiscard]] const char* word_of(gpuplan::pipeline_schedule schedule);
 [[nodiscard]] std::vector<std::string> sharding_names();
 /// The engine of a word of `--sharding`; null where it is none.
 [[nodiscard]] const gpuplan::engine_class* sharding_named(const std::string& name);

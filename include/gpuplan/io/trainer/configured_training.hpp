@@ -504,8 +504,8 @@ class training_builder {
       const auto once = gpuplan::detail::checked_product(plan.micro_batch, replicas);
       if (!once.ok || *config_.global_batch % once.value != 0)
         return refuse("global_batch " + text(*config_.global_batch) + " is no multiple of " +
-                      text(plan.micro_batch) + " samples on each of " + text(replicas) +
-                      (replicas == 1 ? " replica" : " replicas"));
+                      text(plan.micro_batch) + (plan.micro_batch == 1 ? " sample" : " samples") +
+                      " on each of " + text(replicas) + (replicas == 1 ? " replica" : " replicas"));
       plan.accumulation = *config_.global_batch / once.value;
     }
     const auto samples =
