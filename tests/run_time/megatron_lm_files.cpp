@@ -340,6 +340,27 @@ TEST_CASE("what changes a step of Megatron-LM's and is not estimated is said") {
   }
 }
 
+TEST_CASE("exchanges hide behind passes where flags say so") {
+  const std::string flags =
+      "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 64 --vocab-size 1024 "
+      "--bf16 --use-distributed-optimizer --micro-batch-size 1 --global-batch-size 16 ";
+  const auto setup_of = [&](const std::string& more) {
+    read_config read = read_megatron_lm(flags + more);
+    read.config.gpus = 8;
+    const configured_training made = configured(read, {});
+    REQUIRE(made);
+    return made.setup;
+  };
+  const training_setup neither = setup_of("");
+  CHECK_FALSE(neither.framework.engine.overlaps_reduction);
+  CHECK_FALSE(neither.framework.costs.hides_gradients);
+  const training_setup one = setup_of("--overlap-grad-reduce");
+  CHECK(one.framework.engine.overlaps_reduction);
+  CHECK(one.framework.costs.hides_gradients);
+  CHECK_FALSE(one.framework.costs.hides_parameters);
+  CHECK(setup_of("--overlap-grad-reduce --overlap-param-gather").framework.costs.hides_parameters);
+}
+
 TEST_CASE("that ranks have parts of experts is said, also where no flag says so") {
   const auto says = [](const std::string& flags, remark::kind is, const std::string& key) {
     const read_config read = read_megatron_lm(

@@ -252,6 +252,7 @@ void choose_framework(const arguments& given, const named_model& model, training
   to.framework.implementation.liger_kernels = given.liger;
   to.framework.implementation.cut_cross_entropy = given.cut_cross_entropy;
   const io::training_config& said = given.files.config;
+  if (!given.from.empty()) io::set_overlaps(said, to);
   if (said.loss_chunks && to.framework.layers().chunks_loss)
     to.framework.implementation.loss_chunks = *said.loss_chunks;
   if (to.dispatcher != token_dispatcher::all_to_all && to.model.moe.num_experts == 0) {
@@ -445,12 +446,13 @@ void add_model_options(CLI::App& app, arguments& to) {
                to.cut_cross_entropy,
                "Apple's kernels in place of the loss, which never write logits")
       ->group(group);
-  add_words<training_objective>(app,
-                                "--objective",
-                                "The loss: next_token (the model's own), or for memory and fits sft, "
-                                "dpo or grpo (TRL's trainers; of dpo a sample is two sequences)",
-                                objectives,
-                                [&to](const auto& is) { to.setup.objective = is; })
+  add_words<training_objective>(
+      app,
+      "--objective",
+      "The loss: next_token (the model's own), or for memory and fits sft, "
+      "dpo or grpo (TRL's trainers; of dpo a sample is two sequences)",
+      objectives,
+      [&to](const auto& is) { to.setup.objective = is; })
       ->group(group);
   add_words<reference_model>(app,
                              "--reference",

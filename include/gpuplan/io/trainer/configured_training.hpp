@@ -268,6 +268,16 @@ inline void set_zero(const training_config& config, training_setup& setup) {
   if (config.zero->persistence_threshold_of_width) by.zero.persistence_threshold = 10 * width;
 }
 
+/// Hides exchanges behind Megatron's passes where files say so: gradients', in buckets, behind the
+/// backward, and weights' behind the forward.
+inline void set_overlaps(const training_config& config, training_setup& setup) {
+  framework& by = setup.framework;
+  if (!by.layers().is_pipelined || by.engine.is->has_own_step) return;
+  if (config.overlaps_reduction)
+    by.engine.overlaps_reduction = by.costs.hides_gradients = *config.overlaps_reduction;
+  if (config.overlaps_gathers) by.costs.hides_parameters = *config.overlaps_gathers;
+}
+
 /// The framework of a tool that runs its own layers, or of one of several ("torchrun and
 /// megatron-lm"); nothing of those that run the model's own.
 [[nodiscard]] inline const char* framework_of_tool(std::string_view tool) {
@@ -543,7 +553,7 @@ class training_builder {
         assume("loss_chunks",
                text(chunks) + ", as torchtitan 0.3 has them, whose code alone has the model");
     }
-    if (own != nullptr) return;
+    if (own != nullptr) return set_overlaps(config_, to_.setup);
     std::string_view engine = config_.engine;
     const int stage = to_.setup.parallelism.zero_stage;
     if (engine.empty()) engine = stage >= 2 ? "fsdp2" : "ddp";

@@ -76,6 +76,9 @@ inline constexpr megatron_flag megatron_flags[] = {
 
 inline constexpr megatron_key megatron_distributed{"--use-distributed-optimizer",
                                                    "ddp.use_distributed_optimizer"};
+inline constexpr megatron_flag megatron_overlaps[] = {
+    {{"--overlap-grad-reduce", "ddp.overlap_grad_reduce"}, &training_config::overlaps_reduction},
+    {{"--overlap-param-gather", "ddp.overlap_param_gather"}, &training_config::overlaps_gathers}};
 inline constexpr megatron_key megatron_fsdp{"--use-megatron-fsdp", "dist.use_megatron_fsdp"};
 inline constexpr megatron_key megatron_sharding{"--data-parallel-sharding-strategy",
                                                 "ddp.data_parallel_sharding_strategy"};

@@ -416,8 +416,6 @@ namespace gpuplan::io::detail {
                                                  "outer-dp-sharding-strategy",
                                                  "output-bert-embeddings",
                                                  "overlap-cpu-optimizer-d2h-h2d",
-                                                 "overlap-grad-reduce",
-                                                 "overlap-param-gather",
                                                  "overlap-param-gather-with-optimizer-step",
                                                  "override-ckpt-iteration",
                                                  "override-opt-param-scheduler",

@@ -42,6 +42,7 @@ class megatron_reader {
     if (is_flags())
       for (const auto& [key, member] : megatron_flags)
         if (!(config_.*member)) config_.*member = false;
+    for (const auto& [key, member] : megatron_overlaps) config_.*member = from_.flag(name(key));
     read_sharding();
     read_recomputation();
     read_optimizer();
@@ -578,6 +579,8 @@ template <class Meaning, std::size_t Size>
       put(megatron_modules, names);
     }
   }
+  for (const auto& [key, member] : megatron_overlaps)
+    if (config.*member) put(key, *(config.*member));
   if (config.optimizer)
     put(megatron_optimizer, word_of(config.optimizer->kind, megatron_optimizers));
   for (const auto& [key, member] : megatron_numbers)
@@ -650,6 +653,8 @@ template <class Meaning, std::size_t Size>
                                  "modules",
                                  "shares_kept_inputs",
                                  "fuses_loss",
+                                 "overlaps_reduction",
+                                 "overlaps_gathers",
                                  "dropout",
                                  "clip_norm",
                                  "learning_rate",

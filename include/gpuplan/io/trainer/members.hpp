@@ -45,6 +45,7 @@ void for_each_member(const With& with) {
   with("cut_cross_entropy", &c::cut_cross_entropy), with("loss_chunks", &c::loss_chunks);
   with("cuda_graphs", &c::cuda_graphs);
   with("zero", &c::zero), with("overlaps_reduction", &c::overlaps_reduction);
+  with("overlaps_gathers", &c::overlaps_gathers);
   with("reduces_every_micro_batch", &c::reduces_every_micro_batch);
   with("original_parameters", &c::original_parameters);
   with("dropout", &c::dropout), with("clip_norm", &c::clip_norm);

@@ -106,6 +106,11 @@ struct planned_run_words {
   if (setup.dispatcher != token_dispatcher::all_to_all) made.dispatcher = setup.dispatcher;
   if (setup.framework.implementation.transformer_engine && layout.context_parallel > 1)
     made.context_exchange = exchanges_heads(setup) ? context_exchange::a2a : context_exchange::p2p;
+  if (setup.framework.layers().is_pipelined && !setup.framework.engine.is->has_own_step) {
+    if (setup.framework.costs.hides_gradients) made.overlaps_reduction = true;
+    if (setup.framework.costs.hides_parameters && layout.zero_stage == 1)
+      made.overlaps_gathers = true;
+  }
   if (setup.framework.implementation.transformer_engine)
     made.fuses_loss = setup.framework.implementation.fuses_loss;
   if (setup.framework.implementation.liger_kernels) made.liger_kernels = true;

@@ -130,7 +130,8 @@ struct training_config {
   known<std::int64_t> loss_chunks{};  // likewise, torchtitan's
   known<bool> cuda_graphs{};          // one of the passes of a step, as `captured_parts::iteration`
   known<said_zero_settings> zero{};
-  known<bool> overlaps_reduction{};         // of DeepSpeed, as `engine` has it
+  known<bool> overlaps_reduction{};         // of DeepSpeed and Megatron, as `engine` has it
+  known<bool> overlaps_gathers{};           // Megatron's of weights, with the forward pass
   known<bool> reduces_every_micro_batch{};  // as `engine` has it; default: false (Accelerate's)
   known<bool> original_parameters{};        // as `engine` has it
   known<double> dropout{};
