@@ -55,6 +55,17 @@ std::string changed(const std::string& from, const std::string& to) {
   return text.replace(text.find(from), from.size(), to);
 }
 
+TEST_CASE(
+    "a recipe of NeMo AutoModel that begins without weights names its model's configuration") {
+  const read_config read =
+      read_text(changed("  pretrained_model_name_or_path: meta-llama/Llama-3.2-1B\n",
+                        "  config:\n    _target_: transformers.AutoConfig.from_pretrained\n"
+                        "    pretrained_model_name_or_path: Qwen/Qwen3-30B-A3B\n"));
+  REQUIRE(read);
+  CHECK(read.config.model == "Qwen/Qwen3-30B-A3B");
+  CHECK(read.not_understood.empty());
+}
+
 TEST_CASE("a recipe of NeMo AutoModel says its batch, its layout and its formats") {
   const read_config read = read_text(recipe);
   REQUIRE(read);

@@ -209,6 +209,10 @@ inline void read_step(settings_reader& from, training_config& to) {
   read_config read{.tool = "nemo-automodel"};
   detail::settings_reader from(settings, read);
   detail::read_plain(from, own::keys, read.config);
+  // of a model without weights, from_config
+  const std::string shape = from.text("model.config.pretrained_model_name_or_path");
+  if (read.config.model.empty()) read.config.model = shape;
+  from.pass_over_words("model.config.", "_target_ trust_remote_code");
   own::read_layout(from, read.config);
   own::read_formats(from, read.config);
   own::read_adapters(from, read.config);
