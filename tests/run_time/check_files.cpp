@@ -781,7 +781,7 @@ TEST_CASE("the number of GPUs follows from what is known") {
   config.tensor_parallel = {};
   config.accumulation = {};
   CHECK(configured({file_of(config)}).why ==
-        "global_batch 32 is no multiple of 1 samples on each of 6 replicas");
+        "global_batch 32 is no multiple of 1 sample on each of 6 replicas");
   config.global_batch = 36;
   const io::configured_training made = configured({file_of(config)});
   REQUIRE(made);

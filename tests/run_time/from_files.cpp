@@ -55,6 +55,7 @@ constexpr const char* script =
     "--use-distributed-optimizer --bf16 --vocab-size 50257 --lr 1e-4 --train-iters 1000 "
     "--attention-dropout 0 --hidden-dropout 0\n";
 constexpr const char* experts =
+    "#!/bin/bash\n"
     "torchrun --nproc-per-node 8 pretrain_gpt.py --num-layers 4 --hidden-size 512 "
     "--num-attention-heads 8 --seq-length 1024 --max-position-embeddings 1024 --micro-batch-size 1 "
     "--global-batch-size 64 --num-experts 16 --moe-router-topk 2 --expert-model-parallel-size 8 "
@@ -63,9 +64,11 @@ constexpr const char* experts =
     "--swiglu --disable-bias-linear --normalization RMSNorm --position-embedding-type rope "
     "--attention-dropout 0 --hidden-dropout 0\n";
 constexpr const char* registered =
+    "#!/bin/bash\n"
     "torchrun --nproc-per-node=8 --nnodes=4 -m torchtitan.train --module llama3 --config llama3_8b "
     "--parallelism.tensor_parallel_degree 2\n";
 constexpr const char* stages =
+    "#!/bin/bash\n"
     "torchrun --nproc-per-node=8 --nnodes=4 -m torchtitan.train --module llama3 --config llama3_8b "
     "--parallelism.pipeline_parallel_degree 4 --training.disable_cuda_graphs\n";
 constexpr const char* config =
