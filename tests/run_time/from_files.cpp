@@ -70,7 +70,8 @@ constexpr const char* registered =
 constexpr const char* stages =
     "#!/bin/bash\n"
     "torchrun --nproc-per-node=8 --nnodes=4 -m torchtitan.train --module llama3 --config llama3_8b "
-    "--parallelism.pipeline_parallel_degree 4 --training.disable_cuda_graphs\n";
+    "--parallelism.pipeline_parallel_degree 4 --training.local_batch_size 8 "
+    "--training.disable_cuda_graphs\n";
 constexpr const char* config =
     R"({"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_layer": 2, "n_embd": 64,
         "n_head": 4, "vocab_size": 1000, "n_positions": 128, "colour": "blue"})";
