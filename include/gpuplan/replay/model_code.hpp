@@ -40,6 +40,34 @@ struct chunk_begin {
   int parameter = 0;
 };
 
+/// The chunks of a rank in a pipeline that PyTorch divides, or the whole model as one. The first of
+/// all chunks has the model's beginning, the last its end.
+class chunks_of_rank {
+ public:
+  constexpr explicit chunks_of_rank(const training_setup& of) : of_(of) {}
+
+  /// Among those of all ranks.
+  [[nodiscard]] constexpr std::int64_t place_of(std::int64_t chunk) const {
+    return place_of_chunk(of_.parallelism, of_.place.stage, chunk);
+  }
+  [[nodiscard]] constexpr bool is_first(std::int64_t chunk) const { return place_of(chunk) == 0; }
+  [[nodiscard]] constexpr bool is_last(std::int64_t chunk) const {
+    return place_of(chunk) == chunks_in_all(of_.parallelism) - 1;
+  }
+  [[nodiscard]] constexpr layer_range layers_of(std::int64_t chunk) const {
+    return layers_of_chunk(of_.parallelism, of_.model.num_hidden_layers, of_.place.stage, chunk);
+  }
+  [[nodiscard]] constexpr std::int64_t layers_in_all() const {
+    std::int64_t sum = 0;
+    for (std::int64_t chunk = 0; chunk < of_.parallelism.virtual_pipeline; ++chunk)
+      sum += layers_of(chunk).size();
+    return sum;
+  }
+
+ private:
+  const training_setup& of_;
+};
+
 /// A module of Python whose forward and backward have hooks: its own parameters' places.
 struct watched_module {
   int weight = none;

@@ -14,10 +14,8 @@ namespace gpuplan::eager {
 class torchtitan_llama final : public model_code {
  public:
   constexpr torchtitan_llama(tape& on, const training_setup& of, const batch_plan& with)
-      : model_code(on, of, with), parts_(on, of.parallelism.tensor_parallel, true) {
-    layers = 0;
-    for (std::int64_t chunk = 0; chunk < of.parallelism.virtual_pipeline; ++chunk)
-      layers += layers_of(chunk);
+      : model_code(on, of, with), own_(of), parts_(on, of.parallelism.tensor_parallel, true) {
+    layers = own_.layers_in_all();
   }
   constexpr ~torchtitan_llama() override { delete[] angles_; }
 
@@ -27,14 +25,15 @@ class torchtitan_llama final : public model_code {
     angles_ = new value[static_cast<unsigned long>(count)];
     for (int chunk = 0; chunk < count; ++chunk) {
       held_chunks.push({modules_.size(), t.parameters.size()});
-      if (begins(chunk))
+      if (own_.is_first(chunk))
         tokens_ = token_table(parts_.part_of(model.vocab_size), width, trains_all());
-      for (const std::int64_t last = modules_.size() + layers_of(chunk); modules_.size() < last;) {
+      for (const std::int64_t last = modules_.size() + own_.layers_of(chunk).size();
+           modules_.size() < last;) {
         const std::int64_t at = modules_.size();
         const auto built = t.building_unit(at);
         build_layer(trains_layer(at));
       }
-      if (ends(chunk)) {
+      if (own_.is_last(chunk)) {
         norm_ = norm_module(width, trains_final_norm());
         head_ = linear_module(
             operator_kind::head, parts_.part_of(model.vocab_size), width, false, trains_head());
@@ -78,14 +77,15 @@ class torchtitan_llama final : public model_code {
   constexpr value forward_stage(int chunk, const tensor& received) override {
     t.begin(moment::forward);
     value x;
-    if (begins(chunk))
+    if (own_.is_first(chunk))
       x = embedded();
     else
       x = t.share(received);
     beside[0] = angles_[chunk];
     const std::int64_t first = held_chunks[chunk].layer;
-    for (std::int64_t at = first; at < first + layers_of(chunk); ++at) x = run_layer(at, x);
-    if (!ends(chunk)) return x;
+    for (std::int64_t at = first; at < first + own_.layers_of(chunk).size(); ++at)
+      x = run_layer(at, x);
+    if (!own_.is_last(chunk)) return x;
     t.begin(moment::loss);
     x = norm(x, norm_);
     if (!parts_.is_on()) return linear(x, head_);
@@ -102,18 +102,6 @@ class torchtitan_llama final : public model_code {
   }
 
  private:
-  /// Whether a chunk has the model's beginning, or its end.
-  [[nodiscard]] constexpr bool begins(int chunk) const { return place_of(chunk) == 0; }
-  [[nodiscard]] constexpr bool ends(int chunk) const {
-    return place_of(chunk) == chunks_in_all(setup.parallelism) - 1;
-  }
-  [[nodiscard]] constexpr std::int64_t place_of(std::int64_t chunk) const {
-    return place_of_chunk(setup.parallelism, setup.place.stage, chunk);
-  }
-  [[nodiscard]] constexpr std::int64_t layers_of(std::int64_t chunk) const {
-    return layers_of_chunk(setup.parallelism, model.num_hidden_layers, setup.place.stage, chunk)
-        .size();
-  }
   [[nodiscard]] constexpr bool divides_classes() const {
     const implementation& by = setup.framework.implementation;
     return by.loss_parallel && !by.compiles_loss;
@@ -304,6 +292,7 @@ class torchtitan_llama final : public model_code {
     return summed(hidden, by.down);
   }
 
+  chunks_of_rank own_;
   tensor_parallel parts_;
   nn_module tokens_{}, norm_{}, head_{};
   growing_array<layer_modules> modules_{};

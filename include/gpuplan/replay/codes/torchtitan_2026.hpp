@@ -20,13 +20,12 @@ class torchtitan_decoder : public model_code {
  public:
   constexpr torchtitan_decoder(tape& on, const training_setup& of, const batch_plan& with)
       : model_code(on, of, with),
+        own_(of),
         ranks_(on, of.parallelism.tensor_parallel),
         context_(on, of.parallelism.context_parallel),
         is_tied_(model.has_tied_head()) {
     t.recompute_to_the_end();
-    layers = 0;
-    for (std::int64_t chunk = 0; chunk < of.parallelism.virtual_pipeline; ++chunk)
-      layers += layers_of(chunk);
+    layers = own_.layers_in_all();
   }
   constexpr ~torchtitan_decoder() override { delete[] angles_; }
 
@@ -38,18 +37,19 @@ class torchtitan_decoder : public model_code {
     angles_ = new value[static_cast<unsigned long>(layers)];
     for (std::int64_t chunk = 0; chunk < setup.parallelism.virtual_pipeline; ++chunk) {
       if (is_stage()) held_chunks.push({modules_.size(), t.parameters.size()});
-      if (begins(chunk)) {
+      if (own_.is_first(chunk)) {
         const auto built = t.building_unit(first_unit_);
         table_ = token_table(ranks_.part_of(model.vocab_size), width, trains_all());
       }
-      for (const std::int64_t last = modules_.size() + layers_of(chunk); modules_.size() < last;) {
+      for (const std::int64_t last = modules_.size() + own_.layers_of(chunk).size();
+           modules_.size() < last;) {
         const std::int64_t at = modules_.size();
         const auto built = t.building_unit(at);
         layer_modules made;
         build_layer(made, at, trains_layer(at));
         modules_.push(made);
       }
-      if (!ends(chunk)) continue;
+      if (!own_.is_last(chunk)) continue;
       const auto built = t.building_unit(last_unit_);
       norm_ = norm_module(width, trains_final_norm());
       if (!is_tied_)
@@ -120,7 +120,7 @@ class torchtitan_decoder : public model_code {
   constexpr value forward_stage(int chunk, const tensor& received) override {
     t.begin(moment::forward);
     value x;
-    if (begins(chunk)) {
+    if (own_.is_first(chunk)) {
       enter_unit(first_unit_, nullptr, 0);
       x = embedded();
       if (!is_tied_) leave_unit(first_unit_, x);
@@ -128,8 +128,9 @@ class torchtitan_decoder : public model_code {
       x = t.share(received);
     }
     const std::int64_t first = is_stage() ? held_chunks[chunk].layer : 0;
-    for (std::int64_t at = first; at < first + layers_of(chunk); ++at) x = run_layer(at, x);
-    if (!ends(chunk)) return x;
+    for (std::int64_t at = first; at < first + own_.layers_of(chunk).size(); ++at)
+      x = run_layer(at, x);
+    if (!own_.is_last(chunk)) return x;
     t.begin(moment::loss);
     if (!is_tied_) enter_unit(last_unit_, &x, 1);
     x = norm(x, norm_);
@@ -163,27 +164,14 @@ class torchtitan_decoder : public model_code {
   [[nodiscard]] constexpr std::int64_t chunks() const {
     return setup.framework.implementation.loss_chunks;
   }
-  /// Of a pipeline, whose chunks are layers; the first of all has the table, the last one the head.
+  /// Of a pipeline.
   [[nodiscard]] constexpr bool is_stage() const { return setup.parallelism.pipeline_parallel > 1; }
-  [[nodiscard]] constexpr bool begins(std::int64_t chunk) const { return place_of(chunk) == 0; }
-  [[nodiscard]] constexpr bool ends(std::int64_t chunk) const {
-    return place_of(chunk) == chunks_in_all(setup.parallelism) - 1;
-  }
-  [[nodiscard]] constexpr std::int64_t place_of(std::int64_t chunk) const {
-    return place_of_chunk(setup.parallelism, setup.place.stage, chunk);
-  }
-  [[nodiscard]] constexpr std::int64_t layers_of(std::int64_t chunk) const {
-    return layers_of_chunk(setup.parallelism, model.num_hidden_layers, setup.place.stage, chunk)
-        .size();
-  }
   /// Of a layer of this rank, its number among all.
   [[nodiscard]] constexpr std::int64_t number_of(std::int64_t at) const {
     int chunk = held_chunks.size() - 1;
     while (chunk > 0 && held_chunks[chunk].layer > at) --chunk;
     if (chunk < 0) return at;
-    const layer_range all =
-        layers_of_chunk(setup.parallelism, model.num_hidden_layers, setup.place.stage, chunk);
-    return all.first + at - held_chunks[chunk].layer;
+    return own_.layers_of(chunk).first + at - held_chunks[chunk].layer;
   }
   [[nodiscard]] constexpr bool has_head_norms() const {
     return model.qk_norm != qk_norm_scope::none;
@@ -497,6 +485,7 @@ class torchtitan_decoder : public model_code {
     return summed(hidden, down);
   }
 
+  chunks_of_rank own_;
   explicit_collectives ranks_;    // of tensors, and of the tokens between layers
   explicit_collectives context_;  // of the tokens that attention reads
 

@@ -62,7 +62,7 @@ class torch_chunks final : public torch_micro_batches {
   // The rank's chunk at this place among all, or none.
   [[nodiscard]] constexpr int chunk_at(std::int64_t place) const {
     for (int chunk = 0; chunk < setup_.parallelism.virtual_pipeline; ++chunk)
-      if (place_of(chunk) == place) return chunk;
+      if (own_.place_of(chunk) == place) return chunk;
     return none;
   }
 
@@ -70,13 +70,13 @@ class torch_chunks final : public torch_micro_batches {
     flight& one = flight_of(pass.chunk, pass.micro_batch);
     const int chunk = pass.chunk;
     // The first stage does both backwards at once, where those of weights are.
-    const bool begins = is_first(chunk);
+    const bool begins = own_.is_first(chunk);
     switch (pass.what) {
       case pass_kind::forward: {
         const value received = std::move(one.given);
         forward(one, chunk, received);
         lose(one, chunk);
-        const int next = chunk_at(place_of(chunk) + 1);
+        const int next = chunk_at(own_.place_of(chunk) + 1);
         if (next != none) flight_of(next, pass.micro_batch).given = without_graph(one.output);
         break;
       }
@@ -105,8 +105,8 @@ class torch_chunks final : public torch_micro_batches {
     return {t_, seen};
   }
   constexpr void hand_back(value gradient, const stage_pass& pass) {
-    if (is_first(pass.chunk)) return;
-    const int before = chunk_at(place_of(pass.chunk) - 1);
+    if (own_.is_first(pass.chunk)) return;
+    const int before = chunk_at(own_.place_of(pass.chunk) - 1);
     if (before != none)
       flight_of(before, pass.micro_batch).gradient = std::move(gradient);
     else
@@ -123,7 +123,7 @@ class torch_chunks final : public torch_micro_batches {
     note_waiting(one, chunk);
     const waiting_nodes nodes(t_, one);
     nodes.drop(waiting_nodes::of_none);
-    if (is_last(chunk)) one.output.drop();
+    if (own_.is_last(chunk)) one.output.drop();
     t_.begin(moment::forward);
     return t_.share(one.of_input);
   }

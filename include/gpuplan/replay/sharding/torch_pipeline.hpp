@@ -27,6 +27,7 @@ class torch_micro_batches {
         shards_(shards),
         setup_(of),
         plan_(with),
+        own_(of),
         flights_(new flight[static_cast<unsigned long>(of.parallelism.virtual_pipeline *
                                                        with.accumulation)]) {}
   torch_micro_batches(const torch_micro_batches&) = delete;
@@ -51,13 +52,6 @@ class torch_micro_batches {
 
   [[nodiscard]] constexpr flight& flight_of(int chunk, std::int64_t micro_batch) {
     return flights_[chunk * plan_.accumulation + micro_batch];
-  }
-  [[nodiscard]] constexpr std::int64_t place_of(int chunk) const {
-    return place_of_chunk(setup_.parallelism, setup_.place.stage, chunk);
-  }
-  [[nodiscard]] constexpr bool is_first(int chunk) const { return place_of(chunk) == 0; }
-  [[nodiscard]] constexpr bool is_last(int chunk) const {
-    return place_of(chunk) == chunks_in_all(setup_.parallelism) - 1;
   }
   // Into a buffer that is there as long as whoever asked for it keeps it.
   [[nodiscard]] constexpr value receive() {
@@ -89,7 +83,7 @@ class torch_micro_batches {
   }
   // The last stage's, once what the one before has sent is gone.
   constexpr void lose(flight& one, int chunk) {
-    if (!is_last(chunk)) return;
+    if (!own_.is_last(chunk)) return;
     one.loss = code_.outer_loss(one.output);
     one.last_node = t_.nodes_so_far();
   }
@@ -99,7 +93,7 @@ class torch_micro_batches {
   constexpr void follow(flight& one, int chunk, const tensor& received, const Follow& along) {
     t_.begin(moment::backward);
     add_to_sums(one);
-    if (is_last(chunk)) {
+    if (own_.is_last(chunk)) {
       const value root = t_.make(one.loss->size, one.loss->format, {"gradient of the loss"});
       along(*one.loss, *root);
     } else {
@@ -118,7 +112,7 @@ class torch_micro_batches {
     return of_input;
   }
   constexpr void end(flight& one, int chunk) {
-    if (!is_last(chunk)) one.leaf.drop();
+    if (!own_.is_last(chunk)) one.leaf.drop();
     one.output.drop();
     if (--live_ == 0) {
       t_.forget({});
@@ -141,6 +135,7 @@ class torch_micro_batches {
   sharding& shards_;
   const training_setup& setup_;
   const batch_plan& plan_;
+  chunks_of_rank own_;
   flight* flights_;  // by chunk and micro-batch
   int live_ = 0;     // graphs
 };
@@ -163,15 +158,15 @@ class torch_pipeline final : public torch_micro_batches {
  private:
   // What a stage at the end neither sends nor gets.
   [[nodiscard]] constexpr value input_of_forward() {
-    if (is_first(0)) return {};
+    if (own_.is_first(0)) return {};
     return receive();
   }
   [[nodiscard]] constexpr value input_of_backward() {
-    if (is_last(0)) return {};
+    if (own_.is_last(0)) return {};
     return receive();
   }
   constexpr void is_sent(std::int64_t which) {
-    if (which >= 0 && !is_last(0)) flights_[which].output.drop();
+    if (which >= 0 && !own_.is_last(0)) flights_[which].output.drop();
   }
 
   constexpr void all_forwards_first() {
