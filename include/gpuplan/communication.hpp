@@ -149,9 +149,9 @@ struct interconnect {
   link_constants inside{};
   link_constants between = link_data::infiniband;
   duration launch = collective_launch;
-  std::int64_t joined = 0;    // by a bridge; 0: all of a node
-  bandwidth beyond_bridge{};  // of one device, to those that it does not join
-  link_constants beyond = link_data::pcie;
+  std::int64_t joined = 0;                  // by a bridge; 0: all of a node
+  bandwidth beyond_bridge{};                // of one device, to those that it does not join
+  link_constants beyond = link_data::pcie;  // of those
 };
 
 /// Ranks that communicate: `per_node` of them in each node that has any, and other groups in these
@@ -310,6 +310,14 @@ struct group_numbers {
   return levels;
 }
 
+// The link that so many devices of a node have in a ring: PCIe where a bridge joins fewer.
+[[nodiscard]] constexpr const link_numbers& link_inside(const interconnect_numbers& links,
+                                                        std::int64_t devices) {
+  const bool leaves_bridge = links.inside.wiring == link_wiring::bridged && links.joined > 0 &&
+                             static_cast<double>(devices - 1) >= links.joined;
+  return leaves_bridge ? links.beyond_bridge : links.inside;
+}
+
 // The rate of one device to so many of its node, itself included.
 [[nodiscard]] constexpr double rate_inside(const interconnect_numbers& links,
                                            std::int64_t devices) {
@@ -326,17 +334,9 @@ struct group_numbers {
       if (all <= 3) return others < 3 ? rate * others / 3 : rate;
       return devices > 4 ? rate : rate * (devices > 2 ? 4 : 2) / 6;
     case link_wiring::bridged:
-      return links.joined > 0 && others >= links.joined ? links.beyond_bridge.rate : rate;
+      return link_inside(links, devices).rate;
   }
   return rate;
-}
-
-// The link that so many devices of a node have in a ring: PCIe where a bridge joins fewer.
-[[nodiscard]] constexpr const link_numbers& link_inside(const interconnect_numbers& links,
-                                                        std::int64_t devices) {
-  const bool leaves_bridge = links.inside.wiring == link_wiring::bridged && links.joined > 0 &&
-                             static_cast<double>(devices - 1) >= links.joined;
-  return leaves_bridge ? links.beyond_bridge : links.inside;
 }
 
 // What a ring sends from each device is `share` of the message, in `steps` steps. It passes each
@@ -356,7 +356,8 @@ struct group_numbers {
   const double ports = links.between.rate * per_node / links.devices_per_node;
   const double inside = rate_inside(links, group.per_node);
   const double rate = group.per_node > 1 && inside < ports ? inside : ports;
-  return {links.launch + (steps - crossing) * links.inside.hop + crossing * links.between.hop,
+  return {links.launch + (steps - crossing) * link_inside(links, group.per_node).hop +
+              crossing * links.between.hop,
           share / rate,
           links.between.ramp / share};
 }
@@ -376,8 +377,9 @@ struct group_numbers {
   communication found{ring_line(links, group, 2 * (n - 1) / n, 2 * (n - 1)), {}, false};
   if (group.nodes() > 1) {
     found.other = ring_line(links, group, 2 * (n - 1) / n, 0);
-    found.other.latency += 2 * static_cast<double>(group.per_node - 1) * links.inside.hop +
-                           2 * depth(group.nodes()) * links.between.hop;
+    found.other.latency +=
+        2 * static_cast<double>(group.per_node - 1) * link_inside(links, group.per_node).hop +
+        2 * depth(group.nodes()) * links.between.hop;
     found.has_other = true;
   } else if (group.ranks > 1 && links.inside.in_switch > 0) {
     const double share = 1 + 1 / n;
