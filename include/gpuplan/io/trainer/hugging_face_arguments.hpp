@@ -319,43 +319,32 @@ inline void read_adapters(settings_reader& from, training_config& to) {
     from.remark_on(kind::missing, "use_peft", "is not true; four bits train with adapters alone");
 }
 
-/// A trainer with a reference or a policy by its name, where no argument says so.
-inline void doubt_program(trainer_kind by, std::string_view program, read_config& to) {
-  const bool compares = by == trainer_kind::preferences;
-  if (!compares && by != trainer_kind::policy) return;
-  for (const remark& said : to.remarks)
-    if (said.text.find("--objective") != std::string::npos) return;
-  to.remarks.push_back(
-      {kind::doubtful,
-       printable(program),
-       compares ? "trains on pairs of answers, beside a reference; the estimate is of one model "
-                  "and one answer; --objective dpo of gpuplan memory has both, but not beside "
-                  "DeepSpeed"
-                : "trains on answers of its own; the estimate is of one model and one answer; "
-                  "--objective grpo of gpuplan memory has its steps, but not beside DeepSpeed"});
-}
-
-/// What of a step trainers with a reference or a policy do, and the estimate of a file has not.
-inline void doubt_objective(settings_reader& from, trainer_kind by) {
-  const auto doubt = [&from](const char* key, const char* why) {
-    if (from.find(key, true) != nullptr) from.remark_on(kind::doubtful, key, why);
-  };
+/// What of a step trainers with a reference or a policy do, and the estimate of a file has not. It
+/// is said of the program where no argument shows it.
+inline void doubt_objective(settings_reader& from, trainer_kind by, std::string_view program) {
   const bool is_policy = by == trainer_kind::policy;
+  const char* const of_policy =
+      "belongs to GRPOTrainer; the estimate is of one model and one answer; --objective grpo of "
+      "gpuplan memory has its steps, but not beside DeepSpeed, --scored-tokens the longest "
+      "completion, --generates-apart and --inference-memory an engine such as vLLM beside it";
+  const char* const of_reference =
+      "belongs to a training with a reference model, or with pairs of answers; the estimate is of "
+      "one model and one answer; --objective dpo of gpuplan memory has both, but not beside "
+      "DeepSpeed";
+  bool is_said = false;
+  const auto doubt = [&](const char* key, const char* why) {
+    if (from.find(key, true) == nullptr) return;
+    from.remark_on(kind::doubtful, key, why);
+    is_said = true;
+  };
   for (const char* const key : {"num_generations", "max_completion_length", "use_vllm"})
-    doubt(key,
-          "belongs to GRPOTrainer; the estimate is of one model and one answer; "
-          "--objective grpo of gpuplan memory has its steps, but not beside DeepSpeed, "
-          "--scored-tokens the longest "
-          "completion, --generates-apart and --inference-memory an engine such as vLLM beside it");
+    doubt(key, of_policy);
   // Of a policy without it there is no reference.
   const auto strength = from.number("beta");
   for (const char* const key : {"beta", "precompute_ref_log_probs", "sync_ref_model"})
-    if (!is_policy)
-      doubt(key,
-            "belongs to a training with a reference model, or with pairs of answers; the "
-            "estimate is of one model and one answer; --objective dpo of gpuplan memory has both, "
-            "but "
-            "not beside DeepSpeed");
+    if (!is_policy) doubt(key, of_reference);
+  if (!is_said && !program.empty() && (is_policy || by == trainer_kind::preferences))
+    from.remark_on(kind::doubtful, printable(program), is_policy ? of_policy : of_reference);
   if (is_policy && strength && *strength > 0)
     from.remark_on(kind::doubtful,
                    "beta",
@@ -401,7 +390,10 @@ inline void doubt_objective(settings_reader& from, trainer_kind by) {
       "transformers_continuous_batching_config reward_model_name_or_path reward_funcs");
 }
 
-inline void read_trl(settings_reader& from, training_config& to, trainer_kind by) {
+inline void read_trl(settings_reader& from,
+                     training_config& to,
+                     trainer_kind by,
+                     std::string_view program) {
   read_plain(from, trl_keys, to);
   if (const auto length = from.integer("max_seq_length")) {
     from.remark_on(kind::outdated, "max_seq_length", "is refused by TRL; max_length is taken");
@@ -463,7 +455,7 @@ inline void read_trl(settings_reader& from, training_config& to, trainer_kind by
       to.adapters = adapters;
     }
   }
-  doubt_objective(from, by);
+  doubt_objective(from, by, program);
   from.pass_over_words(
       "",
       "model_revision trust_remote_code router_aux_loss_coef "
@@ -623,8 +615,7 @@ inline std::string started_by(const training_config& config) {
   detail::settings_reader reader(settings, read);
   detail::hugging_face::read_arguments(
       reader, detail::hugging_face::usual_learning_rate(by), read.config, read);
-  detail::hugging_face::read_trl(reader, read.config, by);
-  detail::hugging_face::doubt_program(by, program, read);
+  detail::hugging_face::read_trl(reader, read.config, by, program);
   if (read.config.engine != "deepspeed") detail::hugging_face::take_defaults(read.config, by);
   detail::hugging_face::settle_weights(reader, read.config);
   detail::remark_on_contradictions(
