@@ -37,7 +37,7 @@ namespace gpuplan {
                                              setup.attention == attention_kernel::flash ? 80 : 0),
                              flaw_of_kernels({fact::scaling, precision.scaling}, least_of_scaling)})
     if (detail::failed(why)) return why;
-  // Of others those that multiply in four bits have MX formats, as AMD's since CDNA 4.
+  // Of devices without one those that multiply in fp4 have MX formats, as AMD's since CDNA 4.
   if (least_of_scaling == 100 && !gpu.compute_capability && !peak(gpu, number_format::fp4))
     return failure(errc::no_such_code,
                    {{fact::scaling, precision.scaling}, {fact::takes, scaling_kind::delayed}})

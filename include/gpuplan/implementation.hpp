@@ -51,7 +51,7 @@ struct layer_class {
   bool gathers_context = false;   // keys and values of all of these, before attention
   bool is_pipelined = false;      // in stages, by engines that send what is between them
   bool divides_stages = false;    // likewise, by PyTorch's own schedules beside fully_shard
-  bool runs_dual_pipe_v = true;   // of these, the last stage's too
+  bool runs_dual_pipe_v = true;   // ScheduleDualPipeV, among these
   bool has_module_hooks = false;  // ZeRO-3 of DeepSpeed knows each module's forward
 
   // Recomputation

@@ -37,16 +37,13 @@ constexpr const char* examples =
     "  gpuplan check ds_config.json arguments.json --model llama-3-8b --gpu h100_sxm5_80gb --gpus "
     "8";
 
-// GB/s of a node.
-constexpr double usual_network = 200;
-
 struct request {
   std::vector<std::string> files{};
   std::string model{};
   std::vector<std::string> kinds{};  // none: as the files say
   std::int64_t gpus = 0;             // 0: as the files say
   std::int64_t gpus_per_node = 0;    // 0: as the files say, or 8
-  known<double> network_GBps{};      // as most of the catalogue's systems have it
+  known<double> network_GBps{};      // none: the usual one
   known<network_kind> network{};
   double fragmentation = 100 * usual_fragmentation;
   bool must_fit = false;
@@ -59,10 +56,11 @@ cluster cluster_of(const request& asked,
   std::int64_t in_node = asked.gpus_per_node;
   if (in_node == 0) in_node = setups::gpus_per_node_of(said);
   if (in_node == 0) in_node = runs::usual_gpus_per_node;
-  cluster on{.gpu = gpu,
-             .nodes = 1,
-             .gpus_per_node = in_node,
-             .between_nodes = (asked.network_GBps ? *asked.network_GBps : usual_network) * 1_GBps};
+  cluster on{
+      .gpu = gpu,
+      .nodes = 1,
+      .gpus_per_node = in_node,
+      .between_nodes = (asked.network_GBps ? *asked.network_GBps : runs::usual_network) * 1_GBps};
   if (asked.network) on.network = *asked.network;
   runs::set_total(on, gpus);
   return on;
@@ -136,7 +134,7 @@ guides::printed answer_to(const request& asked, const guides::output& as) {
   if (has_network && !asked.network_GBps)
     made.training.assumed.push_back(
         {"network",
-         "a network of " + io::decimal(usual_network, 0) +
+         "a network of " + io::decimal(runs::usual_network, 0) +
              " GB/s of each node, as of 8 adapters of 200 Gb/s: --network says another"});
   std::vector<std::string> problems;
   if (asked.must_fit) problems = problems_of(made);
@@ -173,7 +171,7 @@ guides::program command() {
                        "GB/s of a node, each direction, all its adapters together")
                     ->transform(guides::finite_number(0.1, 1e5))
                     ->type_name("N")
-                    ->default_str(io::decimal(usual_network, 0));
+                    ->default_str(io::decimal(runs::usual_network, 0));
                 runs::add_network_kind_option(app, asked->network, "(default: infiniband)");
                 app.add_option("--fragmentation",
                                asked->fragmentation,

@@ -657,43 +657,41 @@ class training_builder {
     const training_setup asked = to_.setup;
     std::vector<left_out> all;
     auto valid = validate(asked, to_.plan);
-    const auto without = [&](bool has, const char* member, const char* taken, auto change) {
+    const auto without = [&](bool has,
+                             const char* member,
+                             const char* taken,
+                             void (*change)(training_setup&)) {
       if (valid || !has) return;
       all.push_back({member, taken + (failure_text(valid.why()).c_str() + std::string()), change});
       change(to_.setup);
       valid = validate(to_.setup, to_.plan);
     };
     const implementation& as = asked.framework.implementation;
-    without(
-        as.cut_cross_entropy,
-        "cut_cross_entropy",
-        "a loss of whole logits: ",
-        +[](training_setup& of) { of.framework.implementation.cut_cross_entropy = false; });
-    without(
-        as.liger_kernels, "liger_kernels", "none of Liger's kernels: ", +[](training_setup& of) {
-          of.framework.implementation.liger_kernels = false;
-        });
-    without(
-        asked.framework.layers().chunks_loss && !is_of_new_torchtitan_alone(),
-        "loss_chunks",
-        "torchtitan of December 2024, its loss of whole logits and no CUDA graphs: ",
-        +[](training_setup& of) {
-          of.framework = catalog::torchtitan;
-          of.graphs = {};
-        });
-    without(
-        asked.precision.fp8_linears && config_.precision,
-        "precision",
-        "bf16, whose products take longer than those in fp8: ",
-        +[](training_setup& of) {
-          of.precision.fp8_linears = false;
-          of.precision.scaling = precision_recipe{}.scaling;
-        });
-    without(
-        asked.padding_free,
-        "padding_free",
-        "each sample in a row of its own: ",
-        +[](training_setup& of) { of.padding_free = false; });
+    without(as.cut_cross_entropy,
+            "cut_cross_entropy",
+            "a loss of whole logits: ",
+            [](training_setup& of) { of.framework.implementation.cut_cross_entropy = false; });
+    without(as.liger_kernels, "liger_kernels", "none of Liger's kernels: ", [](training_setup& of) {
+      of.framework.implementation.liger_kernels = false;
+    });
+    without(asked.framework.layers().chunks_loss && !is_of_new_torchtitan_alone(),
+            "loss_chunks",
+            "torchtitan of December 2024, its loss of whole logits and no CUDA graphs: ",
+            [](training_setup& of) {
+              of.framework = catalog::torchtitan;
+              of.graphs = {};
+            });
+    without(asked.precision.fp8_linears && config_.precision,
+            "precision",
+            "bf16, whose products take longer than those in fp8: ",
+            [](training_setup& of) {
+              of.precision.fp8_linears = false;
+              of.precision.scaling = precision_recipe{}.scaling;
+            });
+    without(asked.padding_free,
+            "padding_free",
+            "each sample in a row of its own: ",
+            [](training_setup& of) { of.padding_free = false; });
     if (!valid) {
       to_.setup = asked;
       return valid;
