@@ -108,6 +108,41 @@ TEST_CASE("what does not fit, contradicts itself, or is not understood is said")
   CHECK(has(o.out, "zero_optimization.foo"));
 }
 
+TEST_CASE("each thing that the estimate has not is said, and what is not in the way stays") {
+  io::training_config config{.model = "llama-3.2-1b",
+                             .sequence_length = 1024,
+                             .micro_batch = 1,
+                             .accumulation = 1,
+                             .gpus = 4,
+                             .zero_stage = 3,
+                             .engine = "deepspeed",
+                             .precision = io::training_precision::bf16,
+                             .cut_cross_entropy = true,
+                             .liger_kernels = true};
+  const auto left_out = [&] {
+    const io::configured_training made =
+        io::configured({.tool = "hugging face", .config = config},
+                       {.shape = catalog::llama_3_2_1b, .called = "llama-3.2-1b"});
+    CAPTURE(made.why);
+    REQUIRE(made);
+    std::vector<std::string> members;
+    for (const io::assumption& one : made.assumed)
+      if (one.member == "cut_cross_entropy" || one.member == "liger_kernels")
+        members.push_back(one.member);
+    CHECK(made.setup.framework.implementation.cut_cross_entropy ==
+          (std::count(members.begin(), members.end(), "cut_cross_entropy") == 0));
+    CHECK(made.setup.framework.implementation.liger_kernels ==
+          (std::count(members.begin(), members.end(), "liger_kernels") == 0));
+    return members;
+  };
+  // ZeRO-3 of DeepSpeed has neither; FSDP 2 has the one without the other.
+  CHECK(left_out() == std::vector<std::string>{"cut_cross_entropy", "liger_kernels"});
+  config.engine = "fsdp2";
+  CHECK(left_out().size() <= 1);
+  config.cut_cross_entropy = false;
+  CHECK(left_out().empty());
+}
+
 TEST_CASE("what fits on a GPU that has no kernels of it does not run there") {
   const temporary_file file(
       "attn_implementation: flash_attention_2\nfp16: true\nper_device_train_batch_size: 1\n",

@@ -383,6 +383,23 @@ TEST_CASE("what a file says beside its class's shape is counted or refused by it
 }
 
 // The defaults of the configuration classes of transformers 5.23.
+TEST_CASE("how ModernBERT pools matters to its classifier alone") {
+  const auto read = [](const std::string& of, const std::string& pooling) {
+    return io::read_hugging_face_config(
+        R"({"model_type":"modernbert","hidden_size":64,"intermediate_size":96,)"
+        R"("num_attention_heads":4,"num_hidden_layers":3,"vocab_size":1000,"architectures":[")" +
+        of + R"("],"classifier_pooling":")" + pooling +
+        R"(","global_rope_theta":160000.0,"local_rope_theta":10000.0})");
+  };
+  for (const char* const pooling : {"cls", "mean"}) {
+    CAPTURE(pooling);
+    CHECK(read("ModernBertForMaskedLM", pooling).shape);
+    CHECK(read("ModernBertForMaskedLM", pooling).unknown_keys.empty());
+  }
+  CHECK(read("ModernBertForSequenceClassification", "cls").shape);
+  CHECK_FALSE(read("ModernBertForSequenceClassification", "mean").shape);
+}
+
 TEST_CASE("dropouts that a file leaves out are those of its class") {
   const std::string sizes =
       R"("hidden_size":64,"intermediate_size":64,"num_attention_heads":4,"num_hidden_layers":2,)"

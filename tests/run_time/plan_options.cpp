@@ -142,6 +142,49 @@ TEST_CASE("precisions are choices where code and GPUs have them") {
   refused({"gpt2", "--precision", "bf16,bf16"}, "bf16 twice");
 }
 
+TEST_CASE("tokens are sent as asked, by plans that send any") {
+  const auto asked = [](std::vector<std::string> more) {
+    more.insert(more.end(),
+                {"--framework", "megatron-te", "--gpu", "h200", "--gpus", "16", "--batch", "64"});
+    return more;
+  };
+  const json rows = json_answer(planned, asked({"qwen3-30b-a3b", "--dispatcher", "deepep"}));
+  CHECK(rows[0]["expert_parallel"].get<int>() > 1);
+  const outcome dense = planned(asked({"llama-3-8b", "--dispatcher", "deepep"}));
+  CHECK(dense.status == 2);
+  CHECK(has(dense.err, "--dispatcher: llama-3-8b has no experts"));
+}
+
+TEST_CASE("plans name their schedule as its option does") {
+  const json rows = json_answer(planned,
+                                {"llama-3-8b",
+                                 "--framework",
+                                 "megatron-zero-bubble",
+                                 "--gpu",
+                                 "h100-sxm",
+                                 "--gpus",
+                                 "16",
+                                 "--batch",
+                                 "64",
+                                 "--pipeline-parallel",
+                                 "2",
+                                 "--pipeline-schedule",
+                                 "zero-bubble"});
+  CHECK(rows[0]["pipeline_schedule"] == "zero-bubble");
+  const json alone = json_answer(planned, {"gpt2", "--batch", "8", "--gpus", "1"});
+  CHECK(alone[0]["pipeline_schedule"] == "");
+}
+
+TEST_CASE("what a model or a loss has not is no option of it") {
+  const outcome image = planned(
+      {"vit-large-patch16-224", "--gpu", "a30", "--batch", "64", "--sequence-length", "32768"});
+  CHECK(image.status == 2);
+  CHECK(has(image.err, "--sequence-length: an image's tokens are its patches"));
+  const outcome alone = planned({"gpt2", "--batch", "8", "--reference", "model"});
+  CHECK(alone.status == 2);
+  CHECK(has(alone.err, "--reference: of --objective dpo and grpo"));
+}
+
 TEST_CASE("what shares among replicas can be chosen") {
   const std::vector<std::string> llama{"tinyllama-1.1b", "--batch", "16", "--gpu", "rtx_4070"};
   const auto sharing = [&](std::vector<std::string> how) {

@@ -621,6 +621,61 @@ TEST_CASE("scales of blocks are Hopper's, and those of MXFP8 Blackwell's") {
   STATIC_CHECK(checked_on(scaling_kind::micro, catalog::b200_sxm));
 }
 
+TEST_CASE("MX formats are of devices that have them") {
+  constexpr auto on = [](const gpu_spec& gpu, scaling_kind scaling) {
+    training_setup setup = replicated.setup;
+    setup.precision = bf16_megatron;
+    setup.precision.fp8_linears = true;
+    setup.precision.scaling = scaling;
+    return runs_on(gpu, setup);
+  };
+  STATIC_CHECK(on(catalog::mi355x, scaling_kind::micro));
+  STATIC_CHECK(on(catalog::mi300x, scaling_kind::delayed));
+  STATIC_CHECK(on(catalog::b200_sxm, scaling_kind::micro));
+  STATIC_CHECK(!on(catalog::h100_sxm5_80gb, scaling_kind::micro));
+  CONSTEXPR auto refused = on(catalog::mi300x, scaling_kind::micro);
+  STATIC_CHECK(!refused);
+  STATIC_CHECK(std::string_view(failure_text(refused.why()).c_str()).find("mi300x") !=
+               std::string_view::npos);
+}
+
+// What exchanges of experts leave of a step, with as fast a network between nodes.
+constexpr double exposed_experts(const framework& software,
+                                 pipeline_schedule schedule,
+                                 bandwidth network) {
+  roofline_time model{.setup = {.model = catalog::qwen3_30b_a3b,
+                                .sequence_length = 4096,
+                                .precision = bf16_megatron,
+                                .framework = software},
+                      .on = {.gpu = catalog::h100_sxm5_80gb,
+                             .nodes = 4,
+                             .gpus_per_node = 8,
+                             .between_nodes = network},
+                      .efficiency = catalog::hopper};
+  model.setup.parallelism.expert_parallel = 16;
+  model.setup.parallelism.pipeline_parallel = 2;
+  model.setup.parallelism.zero_stage = 1;
+  model.setup.parallelism.schedule = schedule;
+  return in(model.breakdown({1, 16, 8}).expert_communication, 1_s);
+}
+
+TEST_CASE("exchanges of experts hide behind kernels, in schedules that have some beside") {
+  using schedule = pipeline_schedule;
+  CONSTEXPR framework none = catalog::megatron_transformer_engine;
+  CONSTEXPR framework both_ways = catalog::megatron_dual_pipe;
+  CONSTEXPR double all = exposed_experts(none, schedule::one_f_one_b, 10_GBps);
+  STATIC_CHECK(all > 0);
+  STATIC_CHECK(near(exposed_experts(both_ways, schedule::one_f_one_b, 10_GBps), all));
+  CONSTEXPR double left = exposed_experts(both_ways, schedule::dual_pipe, 10_GBps);
+  STATIC_CHECK(left > 0);
+  STATIC_CHECK(left < all);
+  STATIC_CHECK(exposed_experts(both_ways, schedule::dual_pipe, 10000_GBps) == 0);
+  // What is hidden does not grow as the network slows down.
+  CONSTEXPR double slower = exposed_experts(none, schedule::one_f_one_b, 1_GBps) -
+                            exposed_experts(both_ways, schedule::dual_pipe, 1_GBps);
+  STATIC_CHECK(near(slower, all - left, 1e-9));
+}
+
 TEST_CASE("FlashAttention-2 is Ampere's") {
   constexpr auto on = [](const gpu_spec& gpu, attention_kernel attention) {
     training_setup setup = replicated.setup;
