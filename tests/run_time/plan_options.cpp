@@ -152,7 +152,7 @@ TEST_CASE("tokens are sent as asked, by plans that send any") {
   CHECK(rows[0]["expert_parallel"].get<int>() > 1);
   const outcome dense = planned(asked({"llama-3-8b", "--dispatcher", "deepep"}));
   CHECK(dense.status == 2);
-  CHECK(has(dense.err, "--dispatcher: llama-3-8b has no experts"));
+  CHECK(has(dense.err, "--dispatcher: meta-llama-3-8b has no experts"));
 }
 
 TEST_CASE("plans name their schedule as its option does") {
