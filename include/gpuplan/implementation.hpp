@@ -48,6 +48,7 @@ struct layer_class {
   bool divides_replicas = true;   // that are themselves divided among tensor-parallel ranks
   bool divides_sequence = false;  // always, where tensors are
   bool divides_context = false;   // among context-parallel ranks
+  bool divides_experts = false;   // among ranks that fully_shard shares the rest among
   bool gathers_context = false;   // keys and values of all of these, before attention
   bool is_pipelined = false;      // in stages, by engines that send what is between them
   bool divides_stages = false;    // likewise, by PyTorch's own schedules beside fully_shard

@@ -9,6 +9,7 @@
 #include <gpuplan/replay.hpp>
 #include <gpuplan/replay/counts.hpp>
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -80,6 +81,15 @@ struct staged_step {
 };
 constexpr staged_step staged[] = {
 #include "torchtitan_2026_pipelines.inc"
+};
+// On one of the ranks that share the experts, which tokens choose evenly.
+struct sharing_step {
+  measured_step step;
+  std::int64_t experts, chosen, width, expert_ranks;
+  memory_counts peak;
+};
+constexpr sharing_step sharing[] = {
+#include "torchtitan_2026_shared_experts.inc"
 };
 // The passes as one CUDA graph: what is there while it runs, with the most that its pool has at
 // once.
@@ -245,6 +255,25 @@ TEST_CASE("stages of torchtitan 0.3's pipelines request what they were measured 
     REQUIRE(replayed);
     CHECK(replayed->peak.requested == measured.bytes);
     CHECK(peaks_of(setup, plan).peak().total == measured.bytes);
+  }
+}
+
+TEST_CASE("ranks that share the experts of torchtitan 0.3 request what they were measured to") {
+  for (const sharing_step& measured : sharing) {
+    training_setup setup = setup_of(measured.step);
+    setup.model.moe = {.num_experts = measured.experts,
+                       .num_experts_per_tok = measured.chosen,
+                       .moe_intermediate_size = measured.width};
+    setup.parallelism.expert_parallel = measured.expert_ranks;
+    const batch_plan plan = plan_of(measured.step);
+    CAPTURE(measured.peak.requested);
+    REQUIRE(validate(setup, plan));
+    const auto replayed = replay(setup, plan, 4);
+    REQUIRE(replayed);
+    CHECK(replayed->peak.requested == measured.peak.requested);
+    CHECK(peaks_of(setup, plan).peak().total == measured.peak.requested);
+    const auto allocated = static_cast<double>(measured.peak.allocated);
+    CHECK(std::abs(static_cast<double>(replayed->peak.allocated) / allocated - 1) < 0.01);
   }
 }
 
@@ -544,10 +573,34 @@ TEST_CASE("what torchtitan 0.3 has and the replay has not is refused by name") {
   CHECK(refused(fact::num_experts, changes(deepseek, &moe::n_group, 7)));
   CHECK(refused(fact::n_group, changes(deepseek, &moe::n_group, 256)));
   CHECK(refused(fact::topk_group, changes(deepseek, &moe::n_group, 64)));
-  CHECK(refused(fact::expert_parallel, [](training_setup& of) {
-    of.model = catalog::qwen3_30b_a3b;
-    of.parallelism.expert_parallel = 2;
-  }));
+  const auto shared = [&](auto change) {
+    return [=](training_setup& of) {
+      of.model = catalog::qwen3_30b_a3b;
+      of.parallelism.expert_parallel = 4;
+      of.parallelism.zero_stage = 3;
+      change(of);
+    };
+  };
+  CHECK_FALSE(refused(fact::expert_parallel, shared([](training_setup&) {})));
+  CHECK(refused(fact::expert_parallel,
+                shared([](training_setup& of) { of.model = catalog::llama_3_8b; })));
+  CHECK(refused(fact::expert_parallel,
+                shared([](training_setup& of) { of.parallelism.expert_parallel = 3; })));
+  CHECK(refused(fact::expert_parallel,
+                shared([](training_setup& of) { of.parallelism.shard_group = 2; })));
+  CHECK(refused(fact::expert_parallel,
+                shared([](training_setup& of) { of.graphs.iteration = true; })));
+  CHECK(refused(fact::expert_parallel, shared([](training_setup& of) {
+                  of.parallelism.pipeline_parallel = 2;
+                  of.parallelism.zero_stage = 2;
+                })));
+  CHECK(refused(fact::num_experts, shared([](training_setup& of) {
+                  of.parallelism.tensor_parallel = 2;
+                  of.parallelism.sequence_parallel = true;
+                })));
+  CHECK(refused(fact::dispatcher, shared([](training_setup& of) {
+                  of.dispatcher = token_dispatcher::deepep;
+                })));
   // what its trainer has no setting of
   for (const engine_class* by : engine_classes::all) {
     training_setup of = setup;

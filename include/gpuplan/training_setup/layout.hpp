@@ -235,6 +235,18 @@ constexpr failure flaw_of_divided_tokens(const transformer& model, const named_f
                      ranks);
 }
 
+// torchtitan's: ranks that share the experts are some of those that share the rest.
+constexpr failure flaw_of_shared_experts(const training_setup& setup) {
+  const parallelism& layout = setup.parallelism;
+  const named_fact ranks{fact::expert_parallel, layout.expert_parallel};
+  if (setup.model.moe.num_experts == 0)
+    return without_code({ranks, {fact::num_experts, 0}, {fact::takes, 1}});
+  if (setup.graphs.iteration)  // the host reads how many rows each rank gets
+    return without_code({ranks, {fact::graph_of_iteration, true}, {fact::takes, false}});
+  if (layout.shard_group == 0) return {};
+  return flaw_if_indivisible(ranks, {{fact::shard_group, layout.shard_group}});
+}
+
 // torchtitan's: layers are dealt to the stages, whose weights stay whole for all micro-batches.
 constexpr failure flaw_of_torch_stages(const training_setup& setup) {
   const parallelism& layout = setup.parallelism;
@@ -349,10 +361,13 @@ constexpr failure flaw_of_layout(const training_setup& setup) {
   if (const failure why = flaw_of_schedule(setup); failed(why)) return why;
   const bool has_engine = setup.framework.implementation.transformer_engine;
   const named_fact engine{fact::transformer_engine, has_engine};
-  if (!has_engine && layout.expert_parallel > 1)
-    return without_code({{fact::expert_parallel, layout.expert_parallel},
-                         code.has_every_part ? engine : layers,
-                         one});
+  if (!has_engine && layout.expert_parallel > 1) {
+    if (!code.divides_experts)
+      return without_code({{fact::expert_parallel, layout.expert_parallel},
+                           code.has_every_part ? engine : layers,
+                           one});
+    if (const failure why = flaw_of_shared_experts(setup); failed(why)) return why;
+  }
   if (!has_engine && !code.divides_context && layout.context_parallel > 1)
     return without_code({{fact::context_parallel, layout.context_parallel}, layers, engine, one});
   if (!has_engine && setup.context_exchange != context_exchange::automatic)

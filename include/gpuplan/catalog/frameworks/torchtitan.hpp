@@ -173,6 +173,7 @@ inline constexpr layer_class torchtitan_2026{.name = &code_names::torchtitan_202
                                              .divides_tensors = true,
                                              .divides_sequence = true,
                                              .divides_context = true,
+                                             .divides_experts = true,
                                              .gathers_context = true,
                                              .divides_stages = true,
                                              .runs_dual_pipe_v = false,

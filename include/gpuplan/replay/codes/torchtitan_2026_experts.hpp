@@ -1,8 +1,8 @@
 #pragma once
 
-// Mixtures of experts of torchtitan 0.3, on ranks that each have all experts: Qwen3's and
-// DeepSeek-V3's. How tokens are routed changes no size: every row of every expert is there.
-// Private.
+// Mixtures of experts of torchtitan 0.3: Qwen3's and DeepSeek-V3's. Among ranks that share the
+// experts each gets as many rows as it sends, as if tokens chose evenly; on ranks that have all how
+// tokens are routed changes no size. Private.
 
 #include <gpuplan/replay/codes/torchtitan_2026.hpp>
 #include <gpuplan/replay/eager/operators.hpp>
@@ -46,6 +46,46 @@ constexpr value scatter_rows(tape& t,
       t, rows, numbers, sums, {.count = count, .rows = into.size[0], .is_deterministic = true});
   t.result_of(by, sums.get());
   return sums;
+}
+
+/// Rows sent to other ranks, and as many received: all_to_all_single of functional collectives, of
+/// an overload that checkpoints which keep costly results do not name.
+constexpr void exchanged_rows_backward(const node_backward& b);
+inline constexpr node_kind exchanged_rows_node{"exchanged rows", &exchanged_rows_backward};
+constexpr value exchange_rows(tape& t, argument given, std::int64_t ranks, std::int64_t stride) {
+  const held x(given);
+  const int by = t.add_node(exchanged_rows_node, {&x});
+  if (node* made = t.at(by)) made->size[1] = x.size;
+  t.note(by, {ranks, stride});
+  value result = t.make(x.size, x.format, {"exchanged rows", none, &x});
+  t.communicates(
+      {.what = collective::all_to_all, .bytes = x.bytes(), .ranks = ranks, .stride = stride});
+  t.result_of(by, result.get());
+  return result;
+}
+constexpr void exchanged_rows_backward(const node_backward& b) {
+  b.out[0] = b.t.make(b.by.size[1], b.g.format);
+  b.t.communicates({.what = collective::all_to_all,
+                    .bytes = b.g.bytes(),
+                    .ranks = b.by.argument[0],
+                    .stride = b.by.argument[1]});
+}
+
+/// Rows put where their numbers say, into new memory. Keeps the numbers.
+constexpr void placed_rows_backward(const node_backward& b) {
+  b.out[0] = b.t.make(b.by.size[1], b.g.format);
+  b.t.executes({&b.g, &b.kept(0), &*b.out[0]});
+}
+inline constexpr node_kind placed_rows_node{"rows by number", &placed_rows_backward};
+constexpr value place_rows(tape& t, argument given, const tensor& numbers) {
+  const held rows(given);
+  const int by = t.add_node(placed_rows_node, {&rows});
+  if (node* made = t.at(by)) made->size[1] = rows.size;
+  t.keep(by, numbers);
+  value made = t.make(rows.size, rows.format, {"rows by number", none, &rows});
+  t.executes({&rows, &numbers, &*made});
+  t.result_of(by, made.get());
+  return made;
 }
 
 /// A decoder some or all of whose layers have experts in place of the MLP. Beside its parameters
@@ -118,18 +158,27 @@ class torchtitan_mixture : public torchtitan_decoder {
     made.weight = parameter({model.moe.num_experts, model.hidden_size}, trains);
     name(made, "router");
   }
-  /// More ranks than experts have parts of each.
+  [[nodiscard]] constexpr std::int64_t ranks_of_experts() const {
+    return setup.parallelism.expert_parallel;
+  }
+  [[nodiscard]] constexpr std::int64_t local_experts() const {
+    return model.moe.num_experts / ranks_of_experts();
+  }
+  /// More ranks than experts have parts of each; those of other groups count where none shares
+  /// the experts.
   [[nodiscard]] constexpr int parted_along() const {
     const bool is_shared = t.gathers() && !t.gathering().are_flat;
-    return is_shared && plan.data_parallel > model.moe.num_experts ? 1 : 0;
+    const std::int64_t ranks = ranks_of_experts() > 1 ? t.gathering().ranks : plan.data_parallel;
+    return is_shared && ranks > model.moe.num_experts ? 1 : 0;
   }
   constexpr virtual void build_experts(expert_modules& made, bool trains) {
     const auto parted = t.parting_along(parted_along());
+    const auto among = t.parting_among_one_in(ranks_of_experts());
     const std::int64_t width = model.hidden_size;
     const std::int64_t inner = model.moe.moe_intermediate_size;
     const auto matrices = [&](std::int64_t to, std::int64_t from) {
       nn_module all;
-      all.weight = parameter({model.moe.num_experts, to, from}, trains);
+      all.weight = parameter({local_experts(), to, from}, trains);
       name(all, "experts");
       return all;
     };
@@ -271,7 +320,7 @@ class torchtitan_mixture : public torchtitan_decoder {
 
   // -- experts
 
-  // RoutedExperts, by LocalTokenDispatcher
+  // RoutedExperts, by LocalTokenDispatcher, or among ranks by AllToAllTokenDispatcher
   constexpr value run_experts(const expert_modules& by,
                               const tensor& x,
                               const routes& to,
@@ -289,17 +338,28 @@ class torchtitan_mixture : public torchtitan_decoder {
       numbers = compute(t, sorted.order, all, element::int64);
     }
     value routed = rows_at(t, rows, numbers);
-    value out = inner_experts(by, routed, counts);
+    value out, returned, places;
+    if (ranks_of_experts() == 1) {
+      out = inner_experts(by, routed, counts);
+      returned = t.share(out);
+    } else {
+      value counts_here;
+      routed = send_to_experts(routed, counts, places, counts_here);
+      out = inner_experts(by, routed, counts_here);
+      returned = place_rows(t, out, places);
+      returned = exchange(returned);
+    }
     value sums = full(t, rows->size, rows->format);
     value weighted;
     {
       value product;
       {
-        const value wide = cast(t, out, element::fp32);
+        const value wide = cast(t, returned, element::fp32);
         product = multiply(t, wide, view(t, weights, {all[0], 1}));
       }
       weighted = cast(t, product, out->format);
     }
+    returned.drop();
     sums = scatter_rows(t, sums, numbers, weighted);
     weighted.drop();
     routed.drop();
@@ -307,6 +367,60 @@ class torchtitan_mixture : public torchtitan_decoder {
     weights.drop();
     out.drop();
     return view(t, sums, x.size);
+  }
+  constexpr value exchange(const tensor& rows) {
+    return exchange_rows(t, rows, ranks_of_experts(), setup.parallelism.tensor_parallel);
+  }
+  // AllToAllTokenDispatcher.dispatch: rows, sorted by expert, go to the ranks that have these, and
+  // are sorted by expert again. `places` says where each came to lie, `counts_here` how many each
+  // of this rank's experts has.
+  constexpr value send_to_experts(const tensor& sorted,
+                                  const tensor& counts,
+                                  value& places,
+                                  value& counts_here) {
+    const sizes segments{model.moe.num_experts};
+    const sizes all{sorted.size[0]};
+    const auto numbers = [&](const sizes& size) { return t.make(size, element::int64); };
+    value arriving;
+    {
+      const auto unrecorded = t.without_graph();
+      arriving = exchange(counts);
+      for (const tensor* of : {&counts, &*arriving}) {
+        const value sums = numbers(sizes{ranks_of_experts()});
+        t.executes({of, &*sums}, {.kernels = 1, .copies = 1});
+      }
+    }
+    const value received = exchange(sorted);
+    {
+      const auto unrecorded = t.without_graph();
+      const auto running_sums = [&](const tensor& of) {
+        const value sums = running_sum(t, of);
+        return compute(t, {&*sums, &of}, of.size, element::int64);
+      };
+      value starts = running_sums(arriving);
+      const value lengths = compute(t, arriving, segments, element::int64);
+      starts = compute(t, starts, segments, element::int64);
+      value segment;
+      {
+        const value each = compute(t, lengths, segments, element::int64);
+        const value ends = running_sum(t, lengths);
+        const value which = compute(t, {&*ends, &*lengths}, all, element::int64);
+        segment = compute(t, {&*each, &*which}, all, element::int64);
+      }
+      const value starts_here = running_sums(lengths);
+      {
+        value from;
+        {
+          const value begin = rows_at(t, starts, segment);
+          const value place = numbers(all);
+          from = compute(t, {&*begin, &*place}, all, element::int64);
+        }
+        const value begin = rows_at(t, starts_here, segment);
+        places = compute(t, {&*from, &*begin}, all, element::int64);
+      }
+      counts_here = compute(t, arriving, sizes{local_experts()}, element::int64);
+    }
+    return rows_at(t, received, places);
   }
   constexpr value ends_of_groups(const tensor& counts) {
     value ends = t.make(counts.size, element::int32);

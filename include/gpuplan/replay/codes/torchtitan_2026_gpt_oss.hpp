@@ -182,9 +182,10 @@ class torchtitan_gpt_oss final : public torchtitan_mixture {
   }
   constexpr void build_experts(expert_modules& made, bool trains) override {
     const auto parted = t.parting_along(parted_along());
+    const auto among = t.parting_among_one_in(ranks_of_experts());
     const std::int64_t width = model.hidden_size;
     const std::int64_t inner = model.moe.moe_intermediate_size;
-    const std::int64_t count = model.moe.num_experts;
+    const std::int64_t count = local_experts();
     const auto matrices = [&](std::int64_t to, std::int64_t from) {
       nn_module all;
       all.weight = parameter({count, to, from}, trains);

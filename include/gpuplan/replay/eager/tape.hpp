@@ -28,7 +28,8 @@ struct parameter_record {
   tensor whole_gradient{};               // and its gradient
   bool is_moved = false;                 // to the device, and cast
   bool is_distributed = false;           // a DTensor,
-  int parted_along = 0;                  // dimension of which `data` is a rank's part
+  int parted_along = 0;                  // dimension of which `data` is a rank's part,
+  std::int64_t parts = 1;                // of so many
   sizes gradient_size{};                 // of a gradient that is larger than the part,
   std::int64_t redistributed_bytes = 0;  // what an operator takes to read a gradient as a part
   bool is_seen_whole = false;            // by its module, between forwards too
@@ -133,6 +134,10 @@ class tape : public storage_table {
   /// Of parameters ranks have parts along this dimension.
   [[nodiscard]] constexpr auto parting_along(int dimension) {
     return mode_scope(*this, parted_along_, dimension);
+  }
+  /// Parameters have parts on fewer ranks: on one in so many.
+  [[nodiscard]] constexpr auto parting_among_one_in(std::int64_t ranks) {
+    return mode_scope(*this, one_rank_in_, ranks);
   }
 
   [[nodiscard]] constexpr bool autocasts() const { return autocasts_; }
@@ -321,10 +326,11 @@ class tape : public storage_table {
     parameter_record& record = parameters[place];
     if (gathering_.is_on) {
       const element whole_format = gathering_.keeps_formats ? format : gathering_.whole_format;
-      const std::int64_t ranks = gathering_.ranks;
+      const std::int64_t ranks = gathering_.ranks / one_rank_in_;
       sizes part = size;
       part[parted_along_] = (size[parted_along_] + ranks - 1) / ranks;
       record.parted_along = parted_along_;
+      record.parts = ranks;
       record.data = make(part, format, {"weight", place}).take();
       record.whole.format = whole_format;
       set_contiguous(record.whole, size);
@@ -702,6 +708,7 @@ class tape : public storage_table {
   bool retains_ = false;  // what a backward needed
   int unit_ = none;
   int parted_along_ = 0;
+  std::int64_t one_rank_in_ = 1;
   int end_of_layers_ = none;
   int layer_ = none;
   int running_ = none;

@@ -18,7 +18,8 @@ namespace gpuplan::eager {
 /// Every rank has a part of each parameter, of its gradient and states. A unit, which is a layer or
 /// what is in none, is gathered before its forward and its backward, on a stream of its own, and
 /// its gradients are reduced on another. Where ranks share in groups (hybrid shard), the groups'
-/// sums are reduced then. This is the first rank.
+/// sums are reduced then. A layer's experts that fewer ranks share are a unit of their own, which
+/// goes along with the layer's. This is the first rank.
 class fully_shard final : public sharding {
   // Of the present chunk, where they begin in `in_order_`.
   [[nodiscard]] constexpr int first_unit() const { return begin_[root_ - first_root_]; }
@@ -36,6 +37,8 @@ class fully_shard final : public sharding {
         ranks_(ranks_that_share(setup, plan)),
         replicas_(plan.data_parallel * setup.parallelism.context_parallel / ranks_),
         stride_(setup.parallelism.tensor_parallel),
+        gathers_ahead_(setup.parallelism.expert_parallel > 1 &&
+                       setup.parallelism.pipeline_parallel == 1),
         replicates_(replicas_ > 1),
         on_host_(setup.parallelism.weights_on_host),
         is_stage_(setup.parallelism.pipeline_parallel > 1),
@@ -68,6 +71,7 @@ class fully_shard final : public sharding {
                chunks[chunk].parameter,
                chunk + 1 < chunks.size() ? chunks[chunk + 1].parameter : parameters);
     if (chunks.size() == 0) add_unit(none, 0, parameters);
+    for (int at = 0; at < first_root_; ++at) set_experts_apart(at);
     put_in_order(chunks);
     for (int at = 0; at < parameters; ++at) {
       has_twins_ = has_twins_ || t_.parameters[at].twin != none;
@@ -94,8 +98,12 @@ class fully_shard final : public sharding {
     for (int which = 0; which < count; ++which) cast_input(inputs[which]);
     if (t_.is_recomputing()) return;
     const int at = layer == none ? root_ : layer;
-    gather(at);
-    take_over(at, true);
+    for_both(at, [&](int one) {
+      gather(one);
+      take_over(one, true);
+    });
+    if (const int next = next_in_forward(at); next != none)
+      for_both(next, [&](int one) { gather(one); });
     t_.read_by_unit(at, inputs, count);
   }
 
@@ -103,7 +111,7 @@ class fully_shard final : public sharding {
     if (t_.is_recomputing()) return;
     const int at = layer == none ? root_ : layer;
     const bool frees = frees_after_forward_ && !(keeps_last_ && at + 1 == root_);
-    if (frees || at == run_apart_) free_whole(at);
+    if (frees || at == run_apart_) for_both(at, [&](int one) { free_whole(one); });
     if (units_[at].count != 0) {
       units_[at].turn = turns_.push(at);
       if (result.needs_gradient()) t_.nodes[result.node].unit = at;
@@ -127,10 +135,14 @@ class fully_shard final : public sharding {
   constexpr void before_backward(int at) override {
     if (units_[at].backward != phase::idle || units_[at].count == 0) return;
     units_[at].backward = phase::running;
-    gather(at);
-    take_over(at, false);
-    // A stage's are whole.
-    if (units_[at].turn > 0 && !is_stage_) gather(turns_[units_[at].turn - 1]);
+    for_both(at, [&](int one) {
+      gather(one);
+      take_over(one, false);
+    });
+    if (units_[at].turn <= 0 || is_stage_) return;  // a stage's are whole
+    const int next = turns_[units_[at].turn - 1];
+    if (units_[next].experts != none) gather(units_[next].experts);
+    gather(next);
   }
 
   constexpr void after_backward(int at) override {
@@ -141,15 +153,21 @@ class fully_shard final : public sharding {
 
   constexpr void gather_chunk(int chunk) override {
     root_ = first_root_ + chunk;
-    for_units([&](int at) { gather(at, streams::operators); });
+    for_units([&](int at) {
+      for_both(at, [&](int one) { gather(one, streams::operators); });
+    });
   }
   constexpr void run_chunk(int chunk) override {
     root_ = first_root_ + chunk;
-    for_units([&](int at) { take_over(at, false); });
+    for_units([&](int at) {
+      for_both(at, [&](int one) { take_over(one, false); });
+    });
   }
   constexpr void free_chunk(int chunk) override {
     root_ = first_root_ + chunk;
-    for_units([&](int at) { free_whole(at); });
+    for_units([&](int at) {
+      for_both(at, [&](int one) { free_whole(one); });
+    });
   }
   constexpr void pass_is_done() override { end_passes(); }
   /// From the last unit to the first, each alone.
@@ -178,7 +196,10 @@ class fully_shard final : public sharding {
   }
   enum class phase : unsigned char { idle, running, done };
   struct unit {
-    int first = 0;  // of its members
+    std::int64_t ranks = 1;   // that share it,
+    std::int64_t stride = 1;  // from one to the next,
+    int experts = eager::none;  // and the unit of a layer's experts that fewer do
+    int first = 0;              // of its members
     int count = 0;
     bool is_whole = false;
     int gathered = eager::none;  // all parameters, one after the other, before they are taken over
@@ -192,20 +213,28 @@ class fully_shard final : public sharding {
     for_units([&](int at) {
       units_[at].backward = phase::idle;
       units_[at].turn = none;
-      t_.release(units_[at].gathered);
-      t_.release(units_[at].summed);
-      units_[at].gathered = units_[at].summed = none;
+      for_both(at, [&](int one) {
+        t_.release(units_[one].gathered);
+        t_.release(units_[one].summed);
+        units_[one].gathered = units_[one].summed = none;
+      });
     });
   }
   constexpr void end_reductions() {
     for (const int stream : {streams::gradients, streams::replicas}) t_.awaits_stream(stream);
-    t_.release(reducing_);
-    reducing_ = none;
+    forget_reduced();
   }
+  constexpr void forget_reduced() {
+    for (int at = 0; at < reducing_.size(); ++at) t_.release(reducing_[at]);
+    reducing_.resize_down(0);
+  }
+  // A layer waits for those before it, and its experts' gradients go first.
   constexpr void end_unit(int at, bool reduces) {
-    if (units_[at].count != 0) reduce_arrived(at, reduces, true);
+    const int experts = units_[at].experts;
+    if (experts != none) reduce_arrived(experts, reduces, true);
+    if (units_[at].count != 0) reduce_arrived(at, reduces, true, experts == none);
   }
-  constexpr void reduce_arrived(int at, bool reduces, bool frees = false) {
+  constexpr void reduce_arrived(int at, bool reduces, bool frees = false, bool waits = true) {
     unit& of = units_[at];
     growing_array<int> arrived;
     for (int which = of.first; which < of.first + of.count; ++which) {
@@ -216,9 +245,10 @@ class fully_shard final : public sharding {
     }
     if (frees) free_whole(at);
     if (!reduces) return;
-    t_.awaits_stream(streams::gradients);
-    t_.release(reducing_);
-    reducing_ = none;
+    if (waits) {
+      t_.awaits_stream(streams::gradients);
+      forget_reduced();
+    }
     if (arrived.size() != 0) reduce(of, arrived);
   }
 
@@ -242,11 +272,48 @@ class fully_shard final : public sharding {
   }
   constexpr void add_unit(int layer, int first, int last) {
     unit made;
+    made.ranks = ranks_;
+    made.stride = stride_;
     made.first = members_.size();
     for (int at = first; at < last; ++at)
       if (t_.parameters[at].unit == layer) members_.push(at);
     made.count = members_.size() - made.first;
     units_.push(made);
+  }
+
+  constexpr void set_experts_apart(int at) {
+    unit of = units_[at];
+    growing_array<int> experts;
+    int last = of.first;
+    for (int which = of.first; which < of.first + of.count; ++which) {
+      const int member = members_[which];
+      if (t_.parameters[member].parts == ranks_)
+        members_[last++] = member;
+      else
+        experts.push(member);
+    }
+    if (experts.size() == 0) return;
+    for (int which = 0; which < experts.size(); ++which) members_[last + which] = experts[which];
+    unit made = of;
+    made.ranks = t_.parameters[experts[0]].parts;
+    made.stride = stride_ * (ranks_ / made.ranks);
+    made.first = last;
+    made.count = experts.size();
+    of.count -= made.count;
+    of.experts = units_.push(made);
+    units_[at] = of;
+  }
+  // Which unit is gathered ahead, or none. Behind the layers' units come that of the table, from
+  // which the first layer reads, and that of the head.
+  [[nodiscard]] constexpr int next_in_forward(int at) const {
+    if (!gathers_ahead_ || at >= first_root_) return none;
+    if (t_.layer_of(at) == none) return t_.layer_of(at - 1) == none ? none : 0;
+    return t_.layer_of(at + 1) == none ? first_root_ - 1 : at + 1;
+  }
+  template <class Use>
+  constexpr void for_both(int at, const Use& use) {
+    use(at);
+    if (units_[at].experts != none) use(units_[at].experts);
   }
 
   constexpr void cast_input(value& input) {
@@ -284,7 +351,7 @@ class fully_shard final : public sharding {
   }
   constexpr void gather(int at, int stream = streams::weights) {
     unit& of = units_[at];
-    if (ranks_ == 1 || of.is_whole || of.gathered != eager::none || of.count == 0) return;
+    if (of.ranks == 1 || of.is_whole || of.gathered != eager::none || of.count == 0) return;
     const auto aside = t_.on_stream(stream);
     const std::int64_t bytes = bytes_gathered(of);
     list_kernels kernels(2);
@@ -292,12 +359,12 @@ class fully_shard final : public sharding {
       kernels.add(t_.parameters[members_[which]].data.count());
     if (!on_host_ && gathered_ != weights_)
       t_.executes(bytes + bytes_held(of), {.kernels = kernels.count()});
-    t_.executes(2 * (ranks_ + 1) * bytes, {.kernels = kernels.count()});
-    t_.executes((2 * ranks_ + 1) * bytes, gathering_of(ranks_));
+    t_.executes(2 * (of.ranks + 1) * bytes, {.kernels = kernels.count()});
+    t_.executes((2 * of.ranks + 1) * bytes, gathering_of(of.ranks));
     t_.communicates({.what = collective::all_gather,
-                     .bytes = ranks_ * bytes,
-                     .ranks = ranks_,
-                     .stride = stride_,
+                     .bytes = of.ranks * bytes,
+                     .ranks = of.ranks,
+                     .stride = of.stride,
                      .follows = eager::none});
     const auto charged = t_.charge(purpose::buffers);
     growing_array<int> copies;
@@ -306,7 +373,7 @@ class fully_shard final : public sharding {
         copies.push(input_of_gather(members_[which]));
     else if (gathered_ != weights_)
       copies.push(t_.new_storage(bytes, {"parts to be gathered"}));
-    of.gathered = t_.new_storage(ranks_ * bytes, {"gathered parameters of a unit"});
+    of.gathered = t_.new_storage(of.ranks * bytes, {"gathered parameters of a unit"});
     for (int which = 0; which < copies.size(); ++which) t_.release(copies[which]);
   }
 
@@ -339,13 +406,14 @@ class fully_shard final : public sharding {
   // once it has gathered its own.
   constexpr void take_over(int at, bool forward) {
     unit& of = units_[at];
-    if (ranks_ == 1 && !of.is_whole) take_alone(of);
-    if (of.gathered == eager::none) return;
-    t_.awaits_stream(streams::weights);
+    const bool is_alone = of.ranks == 1 && !of.is_whole;
+    if (!is_alone && of.gathered == eager::none) return;
+    if (!is_alone) t_.awaits_stream(streams::weights);
     if (forward) {
       t_.release(passing_);
       passing_ = eager::none;
     }
+    if (is_alone) return take_alone(of);
     growing_array<int> apart;  // parts along another dimension than the first, until joined
     for (int which = of.first; which < of.first + of.count; ++which) {
       const parameter_record& parameter = t_.parameters[members_[which]];
@@ -358,7 +426,7 @@ class fully_shard final : public sharding {
       t_.executes(2 * t_.storages[apart[which]].bytes);
       t_.release(apart[which]);
     }
-    t_.executes(2 * ranks_ * bytes_gathered(of), {.copies = 1});
+    t_.executes(2 * of.ranks * bytes_gathered(of), {.copies = 1});
     // The buffer that the next one gathers into was read: in the forward there are two.
     t_.holds_stream(streams::weights, forward);
     of.is_whole = true;
@@ -415,23 +483,24 @@ class fully_shard final : public sharding {
   }
 
   constexpr void reduce(unit& of, const growing_array<int>& arrived) {
-    if (ranks_ > 1) put_parts_in_rows(arrived);
+    if (of.ranks > 1) put_parts_in_rows(arrived);
     std::int64_t part = 0;
     for (int at = 0; at < arrived.size(); ++at) part += t_.parameters[arrived[at]].data.count();
     // What trains of a unit is of one format.
     const element format = reduced(arrived[0]);
     const element own = t_.parameters[arrived[0]].data.format;
-    reducing_ = t_.charge(purpose::buffers)
-                    ->new_storage(ranks_ * part * bytes_of(format), {"gradients to be reduced"});
+    reducing_.push(
+        t_.charge(purpose::buffers)
+            ->new_storage(of.ranks * part * bytes_of(format), {"gradients to be reduced"}));
     t_.touch(bytes_of_chunks(arrived));
     std::int64_t gradient_bytes = 0;
     for (int at = 0; t_.counts_work() && at < arrived.size(); ++at)
       gradient_bytes += t_.parameters[arrived[at]].whole_gradient.bytes();
     const std::int64_t reduced_bytes = part * bytes_of(format);
-    t_.executes(gradient_bytes + ranks_ * reduced_bytes, {.copies = 1});
+    t_.executes(gradient_bytes + of.ranks * reduced_bytes, {.copies = 1});
     device_work sum = device_work::copy();
     sum.is_shared = true;
-    if (ranks_ > 1) t_.executes((ranks_ + 2) * reduced_bytes, sum);
+    if (of.ranks > 1) t_.executes((of.ranks + 2) * reduced_bytes, sum);
     for (int at = arrived.size() - 1; at >= 0; --at) {
       tensor& whole = t_.parameters[arrived[at]].whole_gradient;
       t_.release(whole.storage);
@@ -440,9 +509,9 @@ class fully_shard final : public sharding {
     const auto charged = t_.charge(purpose::gradients);
     const auto aside = t_.on_stream(streams::gradients);
     t_.communicates({.what = collective::reduce_scatter,
-                     .bytes = ranks_ * reduced_bytes,
-                     .ranks = ranks_,
-                     .stride = stride_});
+                     .bytes = of.ranks * reduced_bytes,
+                     .ranks = of.ranks,
+                     .stride = of.stride});
     if (replicates_) {
       const auto apart = t_.on_stream(streams::replicas);
       t_.communicates({.what = collective::all_reduce,
@@ -492,10 +561,10 @@ class fully_shard final : public sharding {
     };
     const std::int64_t most =
         2 * (t_.device.multiprocessors * t_.device.threads_per_multiprocessor / block_threads);
-    const std::int64_t factor = ceil_div(blocks(1) * ranks_, most);
+    const std::int64_t factor = ceil_div(blocks(1) * of.ranks, most);
     std::int64_t chunks = 1;
     while (chunks * chunks < factor) ++chunks;
-    chunks = at_most(chunks, ranks_);
+    chunks = at_most(chunks, of.ranks);
     return 8 * (4 * of.count + 1 + blocks(ceil_div(factor, chunks)));
   }
 
@@ -511,6 +580,7 @@ class fully_shard final : public sharding {
   std::int64_t ranks_;     // that share,
   std::int64_t replicas_;  // such groups,
   std::int64_t stride_;    // and from one rank to the next
+  bool gathers_ahead_;     // in the forward too; a stage's are whole
   bool replicates_;        // other groups have the same
   bool on_host_;
   bool is_stage_;  // of a pipeline: whole, with whole gradients, until all micro-batches are done
@@ -529,7 +599,7 @@ class fully_shard final : public sharding {
   int root_ = eager::none;         // of the chunk that runs
   int passing_ = eager::none;      // gathered, and taken over in the forward
   int run_apart_ = eager::none;    // a unit
-  int reducing_ = eager::none;     // gradients, until the next unit's are there
+  growing_array<int> reducing_{};  // gradients, until the next unit's are there
   growing_array<int> nothing_{};
   growing_array<int> own_{};  // parameters whose part is no other's
   growing_array<unit> units_{};
