@@ -210,29 +210,29 @@ struct transformer_memory_of {
                           by.library == optimizer_library::torch &&
                           by.states == number_format::fp32 && holds != held_states::buffers;
     if (!is_known) return {};
-    const double held = of(of_rank.total());
     const double weight = bits_per_element(setup.precision.weights) / 8.0;
     const double state = setup.precision.master_weights ? 12 : 2 * weight;
-    const double shares = of(plan.data_parallel * layout.context_parallel);
-    double each = 4 * weight;
-    if (holds == held_states::parts)
-      each /= shares;
-    else if (holds == held_states::masters)
-      each = (weight / (layout.zero_stage == 3 ? shares : 1)) + state / shares;
-    else if (layout.zero_stage != 0)
-      each = 2 * weight;
-    // A stage has weights and gradients whole until all micro-batches are done; of two or three
-    // chunks, weights as its step begins.
-    if (holds == held_states::parts && layout.pipeline_parallel > 1) {
+    const auto each = [&](double shares) {
+      if (holds == held_states::masters)
+        return (weight / (layout.zero_stage == 3 ? shares : 1)) + state / shares;
+      if (holds != held_states::parts) return layout.zero_stage != 0 ? 2 * weight : 4 * weight;
+      const double own = 4 * weight / shares;
+      if (layout.pipeline_parallel == 1) return own;
+      // A stage has weights and gradients whole until all micro-batches are done; of two or three
+      // chunks, weights as its step begins.
       const double whole = bits_per_element(setup.precision.compute) / 8.0;
       const double no_gradients = whole - weight / shares;
       if (layout.virtual_pipeline == 1)
-        each += whole + bits_per_element(setup.precision.reduced) / 8.0;
-      else if (layout.virtual_pipeline <= 3 && no_gradients > 0)
-        each += no_gradients;
-    }
-    return bytes::from_value(held * each * (1 + fragmentation)) +
-           needs_of(setup, plan, channels).total();
+        return own + whole + bits_per_element(setup.precision.reduced) / 8.0;
+      return layout.virtual_pipeline <= 3 && no_gradients > 0 ? own + no_gradients : own;
+    };
+    const double ranks = of(plan.data_parallel * layout.context_parallel);
+    const double of_experts = layout.expert_parallel > 1
+                                  ? ranks * of(layout.tensor_parallel) / of(layout.expert_parallel)
+                                  : ranks;
+    const double held = of(of_rank.total() - of_rank.experts) * each(ranks) +
+                        of(of_rank.experts) * each(of_experts);
+    return bytes::from_value(held * (1 + fragmentation)) + needs_of(setup, plan, channels).total();
   }
   static constexpr bool is_megatron_by_deepspeed(const training_setup& setup) {
     const parallelism& layout = setup.parallelism;

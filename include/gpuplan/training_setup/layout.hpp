@@ -228,8 +228,10 @@ constexpr failure flaw_of_sequence(const training_setup& setup) {
 }
 
 // What the code of decoders that plain operators divide has not.
-constexpr failure flaw_of_divided_tokens(const transformer& model, const named_fact& ranks) {
-  return flaw_if_any({{fact::num_experts, model.moe.num_experts},
+constexpr failure flaw_of_divided_tokens(const transformer& model,
+                                         const named_fact& ranks,
+                                         bool routes_parts = false) {
+  return flaw_if_any({{fact::num_experts, routes_parts ? 0 : model.moe.num_experts},
                       {fact::kv_lora_rank, model.mla.kv_lora_rank},
                       {fact::attention_sinks, model.attention_sinks}},
                      ranks);
@@ -395,8 +397,8 @@ constexpr failure flaw_of_layout(const training_setup& setup) {
     return without_code({loss_parallel, layers, {fact::takes, false}});
   const transformer& model = setup.model;
   if (layout.context_parallel > 1 && !code.is_pipelined)
-    if (const failure why =
-            flaw_of_divided_tokens(model, {fact::context_parallel, layout.context_parallel});
+    if (const failure why = flaw_of_divided_tokens(
+            model, {fact::context_parallel, layout.context_parallel}, code.divides_experts);
         failed(why))
       return why;
   if (ranks == 1 || code.is_pipelined) return {};
@@ -416,7 +418,9 @@ constexpr failure flaw_of_layout(const training_setup& setup) {
                                       tensor_parallel);
       failed(why))
     return why;
-  if (const failure why = flaw_of_divided_tokens(model, tensor_parallel); failed(why)) return why;
+  if (const failure why = flaw_of_divided_tokens(model, tensor_parallel, code.divides_experts);
+      failed(why))
+    return why;
   const named_fact along{fact::sequence_parallel, layout.sequence_parallel};
   if (setup.trains.what != training::full && (layout.sequence_parallel || code.divides_sequence))
     return without_code({{fact::trains, setup.trains.what},
@@ -438,7 +442,7 @@ constexpr failure flaw_of_layout(const training_setup& setup) {
   return {};
 }
 
-// What Megatron-Core can divide, as far as its code is known.
+// What Megatron-Core and torchtitan can divide, as far as their code is known.
 constexpr failure flaw_of_experts(const training_setup& setup) {
   const parallelism& layout = setup.parallelism;
   const expert_mixture& moe = setup.model.moe;
@@ -470,7 +474,8 @@ constexpr failure flaw_of_experts(const training_setup& setup) {
                          experts,
                          {fact::expert_parallel, layout.expert_parallel},
                          {fact::takes, 1}});
-  if (layout.tensor_parallel > 1 && !layout.sequence_parallel)
+  const bool is_along = layout.sequence_parallel || setup.framework.layers().divides_sequence;
+  if (layout.tensor_parallel > 1 && !is_along)
     return without_code(
         {{fact::sequence_parallel, false}, tensor_parallel, experts, {fact::takes, true}});
   if (moe.shared_expert_intermediate_size != 0)

@@ -52,14 +52,13 @@ constexpr value scatter_rows(tape& t,
 /// an overload that checkpoints which keep costly results do not name.
 constexpr void exchanged_rows_backward(const node_backward& b);
 inline constexpr node_kind exchanged_rows_node{"exchanged rows", &exchanged_rows_backward};
-constexpr value exchange_rows(tape& t, argument given, std::int64_t ranks, std::int64_t stride) {
+constexpr value exchange_rows(tape& t, argument given, std::int64_t ranks) {
   const held x(given);
   const int by = t.add_node(exchanged_rows_node, {&x});
   if (node* made = t.at(by)) made->size[1] = x.size;
-  t.note(by, {ranks, stride});
+  t.note(by, {ranks});
   value result = t.make(x.size, x.format, {"exchanged rows", none, &x});
-  t.communicates(
-      {.what = collective::all_to_all, .bytes = x.bytes(), .ranks = ranks, .stride = stride});
+  t.communicates({.what = collective::all_to_all, .bytes = x.bytes(), .ranks = ranks, .stride = 1});
   t.result_of(by, result.get());
   return result;
 }
@@ -68,7 +67,7 @@ constexpr void exchanged_rows_backward(const node_backward& b) {
   b.t.communicates({.what = collective::all_to_all,
                     .bytes = b.g.bytes(),
                     .ranks = b.by.argument[0],
-                    .stride = b.by.argument[1]});
+                    .stride = 1});
 }
 
 /// Rows put where their numbers say, into new memory. Keeps the numbers.
@@ -164,16 +163,23 @@ class torchtitan_mixture : public torchtitan_decoder {
   [[nodiscard]] constexpr std::int64_t local_experts() const {
     return model.moe.num_experts / ranks_of_experts();
   }
+  /// Those among which each of these has parts, or 0: all that share the rest.
+  [[nodiscard]] constexpr std::int64_t ranks_with_experts() const {
+    if (ranks_of_experts() == 1 || !t.gathers()) return 0;
+    return t.gathering().ranks * setup.parallelism.tensor_parallel / ranks_of_experts();
+  }
   /// More ranks than experts have parts of each; those of other groups count where none shares
   /// the experts.
   [[nodiscard]] constexpr int parted_along() const {
     const bool is_shared = t.gathers() && !t.gathering().are_flat;
-    const std::int64_t ranks = ranks_of_experts() > 1 ? t.gathering().ranks : plan.data_parallel;
+    const std::int64_t all = plan.data_parallel * setup.parallelism.context_parallel;
+    const std::int64_t ranks =
+        ranks_of_experts() > 1 ? ranks_with_experts() * ranks_of_experts() : all;
     return is_shared && ranks > model.moe.num_experts ? 1 : 0;
   }
   constexpr virtual void build_experts(expert_modules& made, bool trains) {
     const auto parted = t.parting_along(parted_along());
-    const auto among = t.parting_among_one_in(ranks_of_experts());
+    const auto apart = t.parting_apart(ranks_with_experts());
     const std::int64_t width = model.hidden_size;
     const std::int64_t inner = model.moe.moe_intermediate_size;
     const auto matrices = [&](std::int64_t to, std::int64_t from) {
@@ -369,7 +375,7 @@ class torchtitan_mixture : public torchtitan_decoder {
     return view(t, sums, x.size);
   }
   constexpr value exchange(const tensor& rows) {
-    return exchange_rows(t, rows, ranks_of_experts(), setup.parallelism.tensor_parallel);
+    return exchange_rows(t, rows, ranks_of_experts());
   }
   // AllToAllTokenDispatcher.dispatch: rows, sorted by expert, go to the ranks that have these, and
   // are sorted by expert again. `places` says where each came to lie, `counts_here` how many each

@@ -182,7 +182,7 @@ class torchtitan_gpt_oss final : public torchtitan_mixture {
   }
   constexpr void build_experts(expert_modules& made, bool trains) override {
     const auto parted = t.parting_along(parted_along());
-    const auto among = t.parting_among_one_in(ranks_of_experts());
+    const auto apart = t.parting_apart(ranks_with_experts());
     const std::int64_t width = model.hidden_size;
     const std::int64_t inner = model.moe.moe_intermediate_size;
     const std::int64_t count = local_experts();

@@ -29,7 +29,8 @@ struct parameter_record {
   bool is_moved = false;                 // to the device, and cast
   bool is_distributed = false;           // a DTensor,
   int parted_along = 0;                  // dimension of which `data` is a rank's part,
-  std::int64_t parts = 1;                // of so many
+  std::int64_t parts = 1;                // of so many,
+  bool is_apart = false;                 // on other ranks than most parameters have
   sizes gradient_size{};                 // of a gradient that is larger than the part,
   std::int64_t redistributed_bytes = 0;  // what an operator takes to read a gradient as a part
   bool is_seen_whole = false;            // by its module, between forwards too
@@ -135,9 +136,9 @@ class tape : public storage_table {
   [[nodiscard]] constexpr auto parting_along(int dimension) {
     return mode_scope(*this, parted_along_, dimension);
   }
-  /// Parameters have parts on fewer ranks: on one in so many.
-  [[nodiscard]] constexpr auto parting_among_one_in(std::int64_t ranks) {
-    return mode_scope(*this, one_rank_in_, ranks);
+  /// Parameters have parts on so many ranks alone; of 0 on all that share.
+  [[nodiscard]] constexpr auto parting_apart(std::int64_t ranks) {
+    return mode_scope(*this, ranks_apart_, ranks);
   }
 
   [[nodiscard]] constexpr bool autocasts() const { return autocasts_; }
@@ -326,11 +327,12 @@ class tape : public storage_table {
     parameter_record& record = parameters[place];
     if (gathering_.is_on) {
       const element whole_format = gathering_.keeps_formats ? format : gathering_.whole_format;
-      const std::int64_t ranks = gathering_.ranks / one_rank_in_;
+      const std::int64_t ranks = ranks_apart_ != 0 ? ranks_apart_ : gathering_.ranks;
       sizes part = size;
       part[parted_along_] = (size[parted_along_] + ranks - 1) / ranks;
       record.parted_along = parted_along_;
       record.parts = ranks;
+      record.is_apart = ranks_apart_ != 0;
       record.data = make(part, format, {"weight", place}).take();
       record.whole.format = whole_format;
       set_contiguous(record.whole, size);
@@ -708,7 +710,7 @@ class tape : public storage_table {
   bool retains_ = false;  // what a backward needed
   int unit_ = none;
   int parted_along_ = 0;
-  std::int64_t one_rank_in_ = 1;
+  std::int64_t ranks_apart_ = 0;
   int end_of_layers_ = none;
   int layer_ = none;
   int running_ = none;

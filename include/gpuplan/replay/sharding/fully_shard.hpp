@@ -18,7 +18,7 @@ namespace gpuplan::eager {
 /// Every rank has a part of each parameter, of its gradient and states. A unit, which is a layer or
 /// what is in none, is gathered before its forward and its backward, on a stream of its own, and
 /// its gradients are reduced on another. Where ranks share in groups (hybrid shard), the groups'
-/// sums are reduced then. A layer's experts that fewer ranks share are a unit of their own, which
+/// sums are reduced then. A layer's experts that other ranks share are a unit of their own, which
 /// goes along with the layer's. This is the first rank.
 class fully_shard final : public sharding {
   // Of the present chunk, where they begin in `in_order_`.
@@ -102,8 +102,7 @@ class fully_shard final : public sharding {
       gather(one);
       take_over(one, true);
     });
-    if (const int next = next_in_forward(at); next != none)
-      for_both(next, [&](int one) { gather(one); });
+    gather_next(at);
     t_.read_by_unit(at, inputs, count);
   }
 
@@ -124,6 +123,7 @@ class fully_shard final : public sharding {
   constexpr void gather_unit(int at) override {
     gather(at, streams::operators);
     take_over(at, false);
+    gather_next(at);  // a head that is the table runs what goes before the first layer
   }
   constexpr void reduce_unit(int at) override { reduce_arrived(at, true); }
   /// From then on it is freed behind its forward, too.
@@ -153,21 +153,15 @@ class fully_shard final : public sharding {
 
   constexpr void gather_chunk(int chunk) override {
     root_ = first_root_ + chunk;
-    for_units([&](int at) {
-      for_both(at, [&](int one) { gather(one, streams::operators); });
-    });
+    for_units([&](int at) { for_both(at, [&](int one) { gather(one, streams::operators); }); });
   }
   constexpr void run_chunk(int chunk) override {
     root_ = first_root_ + chunk;
-    for_units([&](int at) {
-      for_both(at, [&](int one) { take_over(one, false); });
-    });
+    for_units([&](int at) { for_both(at, [&](int one) { take_over(one, false); }); });
   }
   constexpr void free_chunk(int chunk) override {
     root_ = first_root_ + chunk;
-    for_units([&](int at) {
-      for_both(at, [&](int one) { free_whole(one); });
-    });
+    for_units([&](int at) { for_both(at, [&](int one) { free_whole(one); }); });
   }
   constexpr void pass_is_done() override { end_passes(); }
   /// From the last unit to the first, each alone.
@@ -196,9 +190,9 @@ class fully_shard final : public sharding {
   }
   enum class phase : unsigned char { idle, running, done };
   struct unit {
-    std::int64_t ranks = 1;   // that share it,
-    std::int64_t stride = 1;  // from one to the next,
-    int experts = eager::none;  // and the unit of a layer's experts that fewer do
+    std::int64_t ranks = 1;     // that share it,
+    std::int64_t stride = 1;    // from one to the next,
+    int experts = eager::none;  // and the unit of a layer's experts that others do
     int first = 0;              // of its members
     int count = 0;
     bool is_whole = false;
@@ -287,16 +281,16 @@ class fully_shard final : public sharding {
     int last = of.first;
     for (int which = of.first; which < of.first + of.count; ++which) {
       const int member = members_[which];
-      if (t_.parameters[member].parts == ranks_)
-        members_[last++] = member;
-      else
+      if (t_.parameters[member].is_apart)
         experts.push(member);
+      else
+        members_[last++] = member;
     }
     if (experts.size() == 0) return;
     for (int which = 0; which < experts.size(); ++which) members_[last + which] = experts[which];
     unit made = of;
     made.ranks = t_.parameters[experts[0]].parts;
-    made.stride = stride_ * (ranks_ / made.ranks);
+    made.stride = stride_ * ranks_ / made.ranks;
     made.first = last;
     made.count = experts.size();
     of.count -= made.count;
@@ -309,6 +303,10 @@ class fully_shard final : public sharding {
     if (!gathers_ahead_ || at >= first_root_) return none;
     if (t_.layer_of(at) == none) return t_.layer_of(at - 1) == none ? none : 0;
     return t_.layer_of(at + 1) == none ? first_root_ - 1 : at + 1;
+  }
+  constexpr void gather_next(int at) {
+    if (const int next = next_in_forward(at); next != none)
+      for_both(next, [&](int one) { gather(one); });
   }
   template <class Use>
   constexpr void for_both(int at, const Use& use) {
