@@ -584,7 +584,9 @@ TEST_CASE("torchtitan's files of experts are estimated by the code that has thes
   config.loss_chunks = 4;
   CHECK(of(catalog::qwen3_30b_a3b, config).setup.framework.implementation.loss_chunks == 4);
   config.expert_parallel = 2;
-  CHECK(of(catalog::qwen3_30b_a3b, config).why.find("expert_parallel 2") != std::string::npos);
+  CHECK(of(catalog::qwen3_30b_a3b, config).setup.parallelism.expert_parallel == 2);
+  config.expert_parallel = 3;
+  CHECK(of(catalog::qwen3_30b_a3b, config).why.find("expert_parallel 3") != std::string::npos);
 }
 
 TEST_CASE("torchtitan's files need no name of a model that its registry has by the catalogue's") {
@@ -710,6 +712,22 @@ TEST_CASE("recomputation by operator is called so") {
   CAPTURE(o.err);
   CHECK(has(o.out, "selective recomputation of operators"));
   CHECK_FALSE(has(o.out, "full recomputation"));
+}
+
+TEST_CASE("experts of torchtitan are divided as files say, and all may be computed again") {
+  const written_folder folder;
+  const std::string file =
+      folder.with("train.toml",
+                  "[model]\nname = \"deepseek_v3\"\nflavor = \"671B\"\n"
+                  "[training]\nlocal_batch_size = 1\nseq_len = 4096\n"
+                  "[parallelism]\nexpert_parallel_degree = 32\n"
+                  "[activation_checkpoint]\nmode = \"selective\"\nselective_ac_option = \"op\"\n");
+  const std::vector<std::string> asked = {file, "--gpu", "h100-sxm", "--gpus", "256"};
+  const json rows = json_answer(checked, asked);
+  CHECK(value_of(rows, "verdict", "fits") == "no");
+  CHECK(value_of(rows, "would fit", "full recomputation").get<double>() < 80);
+  CHECK(has(value_of(rows, "assumed", "loss_chunks").get<std::string>(), "a loss in 8 chunks"));
+  CHECK(has(checked(asked).out, "expert-parallel"));
 }
 
 TEST_CASE("a file that is no JSON is refused with line and column") {

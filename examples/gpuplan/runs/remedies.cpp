@@ -59,9 +59,11 @@ class search {
     return fits;
   }
   bool try_recomputing(const std::string& options, const std::string& words, training_setup setup) {
-    if (setup.recompute == recompute_mode::full && setup.recompute_layers == 0) return false;
+    const bool is_part = setup.recompute_layers != 0 || setup.saves_costly_results;
+    if (setup.recompute == recompute_mode::full && !is_part) return false;
     setup.recompute = recompute_mode::full;
     setup.recompute_layers = 0;
+    setup.saves_costly_results = false;
     return try_out(options + (options.empty() ? "" : " ") + "--recompute full",
                    words + (words.empty() ? "" : ", ") + "full recomputation",
                    setup);

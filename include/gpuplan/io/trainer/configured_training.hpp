@@ -551,7 +551,8 @@ class training_builder {
         chunks = *config_.loss_chunks;
       else
         assume("loss_chunks",
-               text(chunks) + ", as torchtitan 0.3 has them, whose code alone has the model");
+               "a loss in " + text(chunks) +
+                   " chunks, as torchtitan 0.3 has it, whose code alone has the model");
     }
     if (own != nullptr) return set_overlaps(config_, to_.setup);
     std::string_view engine = config_.engine;
