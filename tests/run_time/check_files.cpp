@@ -727,7 +727,11 @@ TEST_CASE("experts of torchtitan are divided as files say, and all may be comput
   CHECK(value_of(rows, "verdict", "fits") == "no");
   CHECK(value_of(rows, "would fit", "full recomputation").get<double>() < 80);
   CHECK(has(value_of(rows, "assumed", "loss_chunks").get<std::string>(), "a loss in 8 chunks"));
-  CHECK(has(checked(asked).out, "expert-parallel"));
+  const outcome text = checked(asked);
+  CHECK(has(text.out, "expert-parallel"));
+  CHECK_FALSE(has(text.out, ", full recomputation"));  // which does by itself
+  CHECK(has(text.out, "H200 "));  // a GB10 has as much memory, at a twelfth of the rate
+  CHECK_FALSE(has(text.out, "GB10"));
 }
 
 TEST_CASE("a file that is no JSON is refused with line and column") {

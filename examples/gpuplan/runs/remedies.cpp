@@ -30,7 +30,7 @@ class search {
   }
 
   std::vector<remedy> all() {
-    try_recomputing("", "", setup_);
+    recomputing_is_enough_ = try_recomputing("", "", setup_);
     take_liger();
     share();
     if (setup_.trains.what == training::full) train_adapters();
@@ -46,6 +46,7 @@ class search {
   const gpu_spec& gpu_;
   double fragmentation_;
   std::vector<remedy> found_{};
+  bool recomputing_is_enough_ = false;
 
   [[nodiscard]] known<bytes> needed_by(const training_setup& setup) const {
     const fullest_stage_memory memory{{setup, fragmentation_, nccl_channels(gpu_)}};
@@ -61,6 +62,7 @@ class search {
   bool try_recomputing(const std::string& options, const std::string& words, training_setup setup) {
     const bool is_part = setup.recompute_layers != 0 || setup.saves_costly_results;
     if (setup.recompute == recompute_mode::full && !is_part) return false;
+    if (recomputing_is_enough_) return false;  // without anything else
     setup.recompute = recompute_mode::full;
     setup.recompute_layers = 0;
     setup.saves_costly_results = false;
@@ -148,13 +150,15 @@ class search {
     }
   }
 
-  // Which has the setup's formats and kernels.
+  // Which has the setup's formats and kernels, and is of a like kind: reads at no less than half
+  // the rate.
   void find_gpu() {
     const auto needed = needed_by(setup_);
     const gpu_spec* smallest = nullptr;
     for (const gpu_spec* other : catalog::gpus)
       if (needed && other->vendor == gpu_.vendor && usable_memory(*other) >= *needed &&
           runs_on(*other, setup_) && usable_memory(*other) > usable_memory(gpu_) &&
+          2.0 * other->memory_bandwidth >= gpu_.memory_bandwidth &&
           (smallest == nullptr || usable_memory(*other) < usable_memory(*smallest)))
         smallest = other;
     if (smallest != nullptr)
