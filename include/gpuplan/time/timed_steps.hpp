@@ -213,7 +213,7 @@ constexpr double middle_error(std::span<const timed_step> steps, const stack_est
   for (int halves = 0; halves < 30; ++halves) {
     const double middle = (low + high) / 2;
     std::size_t within = 0;
-    for (const timed_step& one : steps) within += error_of(one) <= middle ? 1 : 0;
+    for (const timed_step& one : steps) within += error_of(one) <= middle ? 1U : 0U;
     (2 * within > steps.size() ? high : low) = middle;
   }
   return high;
