@@ -30,6 +30,12 @@ class fully_shard final : public sharding {
     use(root_);
     for (int at = first_unit(); at < last_unit(); ++at) use(in_order_[at]);
   }
+  // Of a layer, and of its experts where others share these.
+  template <class Use>
+  constexpr void for_both(int at, const Use& use) {
+    use(at);
+    if (units_[at].experts != none) use(units_[at].experts);
+  }
 
  public:
   constexpr fully_shard(tape& on, const training_setup& setup, const batch_plan& plan)
@@ -307,11 +313,6 @@ class fully_shard final : public sharding {
   constexpr void gather_next(int at) {
     if (const int next = next_in_forward(at); next != none)
       for_both(next, [&](int one) { gather(one); });
-  }
-  template <class Use>
-  constexpr void for_both(int at, const Use& use) {
-    use(at);
-    if (units_[at].experts != none) use(units_[at].experts);
   }
 
   constexpr void cast_input(value& input) {
