@@ -382,7 +382,6 @@ TEST_CASE("what a file says beside its class's shape is counted or refused by it
   CHECK(total(mt5 + R"(,"tie_word_embeddings":false})") == total(mt5 + "}") + 64 * 1000);
 }
 
-// The defaults of the configuration classes of transformers 5.23.
 TEST_CASE("how ModernBERT pools matters to its classifier alone") {
   const auto read = [](const std::string& of, const std::string& pooling) {
     return io::read_hugging_face_config(
@@ -400,6 +399,7 @@ TEST_CASE("how ModernBERT pools matters to its classifier alone") {
   CHECK_FALSE(read("ModernBertForSequenceClassification", "mean").shape);
 }
 
+// The defaults of the configuration classes of transformers 5.23.
 TEST_CASE("dropouts that a file leaves out are those of its class") {
   const std::string sizes =
       R"("hidden_size":64,"intermediate_size":64,"num_attention_heads":4,"num_hidden_layers":2,)"

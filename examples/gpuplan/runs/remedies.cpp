@@ -60,11 +60,13 @@ class search {
     return fits;
   }
   bool try_recomputing(const std::string& options, const std::string& words, training_setup setup) {
-    const bool is_part = setup.recompute_layers != 0 || setup.saves_costly_results;
+    const bool is_part =
+        setup.recompute_layers != 0 || setup.recompute_period != 1 || setup.saves_costly_results;
     if (setup.recompute == recompute_mode::full && !is_part) return false;
     if (recomputing_is_enough_) return false;  // without anything else
     setup.recompute = recompute_mode::full;
     setup.recompute_layers = 0;
+    setup.recompute_period = 1;
     setup.saves_costly_results = false;
     return try_out(options + (options.empty() ? "" : " ") + "--recompute full",
                    words + (words.empty() ? "" : ", ") + "full recomputation",

@@ -29,8 +29,7 @@ struct parameter_record {
   bool is_moved = false;                 // to the device, and cast
   bool is_distributed = false;           // a DTensor,
   int parted_along = 0;                  // dimension of which `data` is a rank's part,
-  std::int64_t parts = 1;                // of so many,
-  bool is_apart = false;                 // on other ranks than most parameters have
+  std::int64_t ranks_apart = 0;          // on so many others than most have it; 0: on the same,
   sizes gradient_size{};                 // of a gradient that is larger than the part,
   std::int64_t redistributed_bytes = 0;  // what an operator takes to read a gradient as a part
   bool is_seen_whole = false;            // by its module, between forwards too
@@ -136,7 +135,7 @@ class tape : public storage_table {
   [[nodiscard]] constexpr auto parting_along(int dimension) {
     return mode_scope(*this, parted_along_, dimension);
   }
-  /// Parameters have parts on so many ranks alone; of 0 on all that share.
+  /// Parameters have parts on so many other ranks than most; of 0 on the same.
   [[nodiscard]] constexpr auto parting_apart(std::int64_t ranks) {
     return mode_scope(*this, ranks_apart_, ranks);
   }
@@ -331,8 +330,7 @@ class tape : public storage_table {
       sizes part = size;
       part[parted_along_] = (size[parted_along_] + ranks - 1) / ranks;
       record.parted_along = parted_along_;
-      record.parts = ranks;
-      record.is_apart = ranks_apart_ != 0;
+      record.ranks_apart = ranks_apart_;
       record.data = make(part, format, {"weight", place}).take();
       record.whole.format = whole_format;
       set_contiguous(record.whole, size);

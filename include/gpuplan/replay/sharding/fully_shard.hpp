@@ -287,7 +287,7 @@ class fully_shard final : public sharding {
     int last = of.first;
     for (int which = of.first; which < of.first + of.count; ++which) {
       const int member = members_[which];
-      if (t_.parameters[member].is_apart)
+      if (t_.parameters[member].ranks_apart != 0)
         experts.push(member);
       else
         members_[last++] = member;
@@ -295,7 +295,7 @@ class fully_shard final : public sharding {
     if (experts.size() == 0) return;
     for (int which = 0; which < experts.size(); ++which) members_[last + which] = experts[which];
     unit made = of;
-    made.ranks = t_.parameters[experts[0]].parts;
+    made.ranks = t_.parameters[experts[0]].ranks_apart;
     made.stride = stride_ * ranks_ / made.ranks;
     made.first = last;
     made.count = experts.size();
