@@ -76,6 +76,7 @@ random_step roll_varied_step(dice& roll) {
   if (traits_of(layout.schedule).folds) layout.virtual_pipeline = 2;
   if (roll.one_in(4)) setup.optimizer.kind = optimizer_kind::muon;
   if (roll.one_in(3)) setup.model.moe.moe_latent_size = setup.model.moe.num_experts != 0 ? 512 : 0;
+  setup.framework.engine.reduces_every_micro_batch = roll.coin();
   return step;
 }
 
@@ -214,8 +215,9 @@ TEST_CASE("formulas can be worked out by hand") {
     for (const time_piece& piece : why.pieces()) {
       const std::string text = io::formula(piece);
       CAPTURE(text);
-      // five figures of each number: of what is subtracted too
-      const double figures = 1e-4 * (piece.time().value() + piece.times * std::fabs(piece.hidden));
+      // five figures of each number, two of which are divided; of what is subtracted too
+      const double figures =
+          1e-4 * (piece.time().value() + 1.5 * piece.times * std::fabs(piece.hidden));
       CHECK(std::fabs(worked_out(text).sum() - piece.time().value()) <= figures + 1e-12);
     }
   }
@@ -476,6 +478,46 @@ TEST_CASE("what ranks share moves at the rate of their links, or as fast as the 
     }
   }
   CHECK(compared > 100);
+}
+
+TEST_CASE("gradients that are reduced once a step are exchanged once, whatever its micro-batches") {
+  for (const bool hides : {false, true})
+    for (const std::int64_t nodes : {1, 4}) {
+      roofline_time each{.setup = {.model = catalog::qwen3_8b,
+                                   .sequence_length = 1024,
+                                   .precision = bf16_mixed,
+                                   .parallelism = {.zero_stage = 3},
+                                   .framework = catalog::torchtitan},
+                         .on = {.gpu = catalog::h100_sxm5_80gb, .nodes = nodes, .gpus_per_node = 8},
+                         .efficiency = catalog::hopper};
+      if (nodes > 1) each.on.between_nodes = 5_GBps;
+      each.setup.framework.costs.hides_gathers = hides;
+      roofline_time once = each;
+      once.setup.framework.engine.reduces_every_micro_batch = false;
+      const auto step = [&](const roofline_time& of, std::int64_t accumulation) {
+        return of.step({.micro_batch = 1, .data_parallel = 8 * nodes, .accumulation = accumulation})
+            .value();
+      };
+      CHECK(step(once, 1) == doctest::Approx(step(each, 1)));
+      // what a micro-batch takes more where it reduces
+      const double reduction = (step(each, 2) - step(each, 1)) - (step(once, 2) - step(once, 1));
+      CHECK(reduction > 0);
+      CHECK(step(each, 7) - step(once, 7) == doctest::Approx(6 * reduction));
+      const auto sent = [](const roofline_time& of, const batch_plan& plan) {
+        double bytes = 0;
+        const time_explanation why = explain_time(of, plan);
+        for (const time_piece& piece : why.pieces())
+          if (piece.unit == amount_unit::byte &&
+              (piece.cause == time_cause::gradients || piece.cause == time_cause::sharded_weights))
+            bytes += piece.times * piece.amount;
+        return bytes;
+      };
+      const batch_plan plan{.micro_batch = 1, .data_parallel = 8 * nodes, .accumulation = 4};
+      const double gradients = bits_per_element(once.setup.precision.reduced) / 8.0;
+      const auto parameters_of_all = static_cast<double>(parameters(catalog::qwen3_8b).total());
+      CHECK(sent(each, plan) - sent(once, plan) ==
+            doctest::Approx(3 * gradients * parameters_of_all).epsilon(0.01));
+    }
 }
 
 TEST_CASE("each matrix of adapters is a message of its own where FSDP 1 wraps it") {

@@ -251,7 +251,7 @@ class step_explainer : step_composer {
   time_explanation found_{};
   double micro_batches_ = 1;
   pass_sum forward_{}, backward_{}, again_{};
-  communication_sum tensor_{}, context_{}, expert_{}, sharing_{};
+  communication_sum tensor_{}, context_{}, expert_{}, sharing_{}, reducing_{};
   double launches_ = 0, issued_ = 0, beside_ = 0;  // where the device waits for the host
 
   constexpr void add(const time_piece& piece) {
@@ -362,36 +362,37 @@ class step_explainer : step_composer {
   // it.
   constexpr void gather(double parameters, double calls) {
     if (!gathers_in_passes()) return;
-    share(calls, parameters * communication_.gathered_bytes());
-    copy(calls, parameters, bits_per_element(setup_.precision.weights) / 8.0);
+    share(sharing_, calls, parameters * communication_.gathered_bytes());
+    copy(sharing_, calls, parameters, bits_per_element(setup_.precision.weights) / 8.0);
   }
   // Beside them, where weights are on the host.
-  constexpr void copy(double calls, double parameters, double each) {
+  constexpr void copy(communication_sum& to, double calls, double parameters, double each) const {
     const double seconds = calls * host_copy_time(parameters, each);
     if (seconds == 0) return;
-    sharing_.whole += seconds;
-    sharing_.bytes += calls * parameters * each / count(communication_.sharing_ranks());
+    to.whole += seconds;
+    to.bytes += calls * parameters * each / count(communication_.sharing_ranks());
   }
   constexpr void scatter(double parameters, double calls) {
+    communication_sum& to = reduces_once() ? reducing_ : sharing_;
     const double size = parameters * communication_.gradient_bytes();
-    share(calls, size);
-    copy(calls, parameters, communication_.gradient_bytes());
+    share(to, calls, size);
+    copy(to, calls, parameters, communication_.gradient_bytes());
     const std::int64_t ranks = communication_.sharing_ranks();
-    collect(sharing_,
+    collect(to,
             collective::all_reduce,
             calls,
             size / count(ranks),
             communication_.replicas() / ranks,
             layout_.tensor_parallel * ranks);
   }
-  constexpr void share(double calls, double size) {
-    const double links = collect(sharing_,
+  constexpr void share(communication_sum& to, double calls, double size) const {
+    const double links = collect(to,
                                  collective::all_gather,
                                  calls,
                                  size,
                                  communication_.sharing_ranks(),
                                  layout_.tensor_parallel);
-    sharing_.whole += calls * communication_.sharing_time(size) - links;
+    to.whole += calls * communication_.sharing_time(size) - links;
   }
   constexpr void gather_matrices(const shared_time& of, double times) {
     if (of.matrices != 0) gather(of.trained / of.matrices, times * of.matrices);
@@ -429,6 +430,7 @@ class step_explainer : step_composer {
     visit_stages(step.busy_stage,
                  [&](std::int64_t stage, double share) { add_stage(stage, share); });
     sharing_.exposed = step.busy.parameter;
+    reducing_.exposed = step.busy.reductions;
 
     add_pass(&step_breakdown::forward, forward_, own_.attention_forward);
     add_pass(&step_breakdown::backward, backward_, own_.attention_backward);
@@ -438,6 +440,7 @@ class step_explainer : step_composer {
     add(&parts::context_communication, time_cause::ring, micro_batches_, context_);
     add(&parts::expert_communication, time_cause::all_to_alls, micro_batches_, expert_);
     add(&parts::parameter_communication, time_cause::sharded_weights, micro_batches_, sharing_);
+    add(&parts::gradient_communication, time_cause::gradients, 1, reducing_);
     if (launches_ + issued_ > 0)
       add({.part = &parts::host,
            .cause = time_cause::launches,

@@ -59,6 +59,7 @@ struct micro_batch_time {
   double host = 0;          // waiting for launches
   double forward_pass = 0;  // of all these, what the forward pass takes
   double weights = 0;       // of the backward pass, what gradients of weights take
+  double reductions = 0;    // behind the last micro-batch alone: waiting for gradients
 
   [[nodiscard]] constexpr double total() const {
     return forward + backward + recompute + tensor + context + expert + parameter + host;
@@ -76,7 +77,8 @@ struct micro_batch_time {
           .parameter = a.parameter + b.parameter,
           .host = a.host + b.host,
           .forward_pass = a.forward_pass + b.forward_pass,
-          .weights = a.weights + b.weights};
+          .weights = a.weights + b.weights,
+          .reductions = a.reductions + b.reductions};
 }
 
 [[nodiscard]] constexpr micro_batch_time operator*(double count, const micro_batch_time& a) {
@@ -89,7 +91,8 @@ struct micro_batch_time {
           .parameter = count * a.parameter,
           .host = count * a.host,
           .forward_pass = count * a.forward_pass,
-          .weights = count * a.weights};
+          .weights = count * a.weights,
+          .reductions = count * a.reductions};
 }
 
 /// The rates of a cluster's device for a setup: what was measured of the device, and else peaks of

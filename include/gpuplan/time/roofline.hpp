@@ -211,13 +211,12 @@ constexpr failure flaw_of_rates(const roofline_time& model) {
   if (const auto valid = validate(model.setup.trains, model.setup.model); !valid)
     return valid.why();
   const layer_class& layers = model.setup.framework.layers();
-  if (const failure why = detail::flaw_if_any(
-          {{fact::composite, model.setup.composite != nullptr},
-           {fact::hybrid_pattern,
-            layers.composes_recurrences ? model.setup.model.hybrid_pattern.size() : 0}},
-          {fact::layers, layers.name});
+  if (const failure why = detail::flaw_if_any({{fact::composite, model.setup.composite != nullptr}},
+                                              {fact::layers, layers.name});
       detail::failed(why))
     return why;
+  if (layers.composes_recurrences && model.setup.model.hybrid_pattern.size() != 0)
+    return failure(errc::not_known, {{fact::layers, layers.name}}).about(fact::step_time);
   // Of the losses of TRL's trainers nobody has timed a step.
   if (model.setup.objective != training_objective::next_token)
     return detail::without_code(
@@ -817,6 +816,11 @@ class step_composer {
     const bool frees_them = setup_.framework.engine.is->gathers_weights && !shares_once();
     return layout_.zero_stage == 3 || (layout_.zero_stage == 2 && frees_them);
   }
+  // Gradients stay whole until the last micro-batch's backward (no_sync).
+  constexpr bool reduces_once() const {
+    const engine& by = setup_.framework.engine;
+    return shares_in_passes() && by.is->gathers_weights && !by.reduces_every_micro_batch;
+  }
   // Of a rank's part, where weights are on the host.
   constexpr double host_copy_time(double parameters, double bytes) const {
     if (!layout_.weights_on_host) return 0;
@@ -874,15 +878,28 @@ class step_composer {
                              : 0;
     const double scatter = scatter_time_of_trained(given, layers);
     double before = count(layers) * gather;
-    double behind = count(layers) * (again + scatter);
-    if (costs_.hides_gathers) {
-      const double forward = time.forward_pass;
-      before = exposed_of_pass(layers, forward, gather, 0, false);
-      behind = exposed_of_pass(layers, time.total() - forward, again, scatter, is_below_head);
-    }
-    time.parameter = before + behind;
-    time.forward_pass += before;
+    if (costs_.hides_gathers) before = exposed_of_pass(layers, time.forward_pass, gather, 0, false);
+    add_sharing(
+        time,
+        before,
+        [&](double reduced) {
+          if (!costs_.hides_gathers) return count(layers) * (again + reduced);
+          const double work = given.time.total() - given.time.forward_pass;
+          return exposed_of_pass(layers, work, again, reduced, is_below_head);
+        },
+        scatter);
     return time;
+  }
+  // `behind` says what a backward pass takes longer by what gradients take to be reduced.
+  template <class Behind>
+  constexpr void add_sharing(micro_batch_time& time,
+                             double before,
+                             const Behind& behind,
+                             double scatter) const {
+    const double of_each = behind(reduces_once() ? 0 : scatter);
+    time.parameter = before + of_each;
+    if (reduces_once()) time.reductions = behind(scatter) - of_each;
+    time.forward_pass += before;
   }
   // Likewise the tables before the layers, or the head behind them, which stay from one pass to the
   // other.
@@ -890,13 +907,15 @@ class step_composer {
     micro_batch_time time = factor * end.time;
     if (!shares_in_passes()) return time;
     double before = gather_time(end.parameters) + gather_time_of_matrices(end, 1);
-    double behind = scatter_time_of_trained(end, 1);
-    if (costs_.hides_gathers) {
-      behind = communication_.exposed(time.total() - time.forward_pass, behind);
-      before = communication_.exposed(time.forward_pass, before);
-    }
-    time.parameter = before + behind;
-    time.forward_pass += before;
+    if (costs_.hides_gathers) before = communication_.exposed(time.forward_pass, before);
+    const double work = time.total() - time.forward_pass;
+    add_sharing(
+        time,
+        before,
+        [&](double reduced) {
+          return costs_.hides_gathers ? communication_.exposed(work, reduced) : reduced;
+        },
+        scatter_time_of_trained(end, 1));
     return time;
   }
 
@@ -941,6 +960,7 @@ class step_composer {
                            ? communication_.exposed_of_buckets(backward, what, held, each, slowed)
                            : slowed * communication_.of_all(what, held, each);
     }
+    if (reduces_once()) step.gradients = step.busy.reductions;
     if (terms_.parameter_communication && stage != 0 && !gathers_in_passes()) {
       const collective what = collective::all_gather;
       const double each = bytes_of_updated();

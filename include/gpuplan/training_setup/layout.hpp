@@ -227,12 +227,14 @@ constexpr failure flaw_of_sequence(const training_setup& setup) {
                              {{fact::tokens_of_context_rank, setup.sequence_length / context}});
 }
 
-// What the code of decoders that plain operators divide has not.
+// What the code of decoders that plain operators divide has not. Where it divides experts, all but
+// its attention to documents, which has sinks, takes a part of a sequence too.
 constexpr failure flaw_of_divided_tokens(const transformer& model,
                                          const named_fact& ranks,
-                                         bool routes_parts = false) {
-  return flaw_if_any({{fact::num_experts, routes_parts ? 0 : model.moe.num_experts},
-                      {fact::kv_lora_rank, model.mla.kv_lora_rank},
+                                         bool divides_experts) {
+  if (divides_experts && ranks.name == fact::tensor_parallel) return {};
+  return flaw_if_any({{fact::num_experts, divides_experts ? 0 : model.moe.num_experts},
+                      {fact::kv_lora_rank, divides_experts ? 0 : model.mla.kv_lora_rank},
                       {fact::attention_sinks, model.attention_sinks}},
                      ranks);
 }
@@ -241,12 +243,15 @@ constexpr failure flaw_of_divided_tokens(const transformer& model,
 constexpr failure flaw_of_shared_experts(const training_setup& setup) {
   const parallelism& layout = setup.parallelism;
   const named_fact ranks{fact::expert_parallel, layout.expert_parallel};
-  if (setup.model.moe.num_experts == 0)
-    return without_code({ranks, {fact::num_experts, 0}, {fact::takes, 1}});
   if (setup.graphs.iteration)  // the host reads how many rows each rank gets
     return without_code({ranks, {fact::graph_of_iteration, true}, {fact::takes, false}});
   if (layout.shard_group == 0) return {};
-  return flaw_if_indivisible(ranks, {{fact::shard_group, layout.shard_group}});
+  // Which of data, context and tensor parallelism hold a replica of the model.
+  const checked_integer of_data = checked_product(layout.shard_group, layout.context_parallel);
+  const checked_integer all = checked_product(of_data.value, layout.tensor_parallel);
+  const named_fact group{fact::shard_group, layout.shard_group};
+  if (!of_data.ok || !all.ok) return failure(errc::overflow, {group, ranks});
+  return flaw_if_indivisible(ranks, {{fact::ranks_of_replica, all.value}});
 }
 
 // torchtitan's: layers are dealt to the stages, whose weights stay whole for all micro-batches.
@@ -411,11 +416,14 @@ constexpr failure flaw_of_layout(const training_setup& setup) {
                                {fact::intermediate_size, model.intermediate_size}});
       failed(why))
     return why;
-  if (const failure why = flaw_if_any({{fact::attention_bias, model.attention_bias},
-                                       {fact::attention_out_bias, model.attention_out_bias},
-                                       {fact::mlp_bias, model.mlp_bias},
-                                       {fact::norm_bias, model.norm_bias}},
-                                      tensor_parallel);
+  // gpt-oss has the first three.
+  const bool divides_biases = code.divides_experts && model.attention_sinks;
+  if (const failure why =
+          flaw_if_any({{fact::attention_bias, !divides_biases && model.attention_bias},
+                       {fact::attention_out_bias, !divides_biases && model.attention_out_bias},
+                       {fact::mlp_bias, !divides_biases && model.mlp_bias},
+                       {fact::norm_bias, model.norm_bias}},
+                      tensor_parallel);
       failed(why))
     return why;
   if (const failure why = flaw_of_divided_tokens(model, tensor_parallel, code.divides_experts);
@@ -465,15 +473,25 @@ constexpr failure flaw_of_experts(const training_setup& setup) {
                   : ranks == 1 || (ranks > nvlink_peers && ranks % nvlink_peers != 0))
       return without_code({dispatcher, {fact::expert_parallel, ranks}, all_to_all});
   }
+  if (moe.num_experts == 0 && layout.expert_parallel > 1)
+    return without_code(
+        {{fact::expert_parallel, layout.expert_parallel}, experts, {fact::takes, 1}});
   if (moe.num_experts == 0) return {};
-  // Tensor-parallel ranks have experts of their own (expert_tensor_parallel_size 1), and tokens: a
-  // part of the sequence each.
+  // Megatron-Core's tensor-parallel ranks have experts of their own (expert_tensor_parallel_size
+  // 1), and tokens: a part of the sequence each. torchtitan's have parts of each where none shares
+  // them.
   const named_fact tensor_parallel{fact::tensor_parallel, layout.tensor_parallel};
-  if (layout.tensor_parallel > 1 && layout.expert_parallel == 1)
-    return without_code({tensor_parallel,
-                         experts,
-                         {fact::expert_parallel, layout.expert_parallel},
-                         {fact::takes, 1}});
+  if (layout.tensor_parallel > 1 && layout.expert_parallel == 1) {
+    if (!setup.framework.layers().divides_experts)
+      return without_code({tensor_parallel,
+                           experts,
+                           {fact::expert_parallel, layout.expert_parallel},
+                           {fact::takes, 1}});
+    if (const failure why = flaw_if_indivisible(
+            tensor_parallel, {{fact::moe_intermediate_size, moe.moe_intermediate_size}});
+        failed(why))
+      return why;
+  }
   const bool is_along = layout.sequence_parallel || setup.framework.layers().divides_sequence;
   if (layout.tensor_parallel > 1 && !is_along)
     return without_code(

@@ -21,9 +21,10 @@ namespace detail {
 constexpr failure flaw_of_mamba2(const transformer& model, const implementation& as) {
   const named_fact layers{fact::layers, as.layers->name};
   const state_space& mamba = model.mamba;
-  const named_fact pattern{fact::hybrid_pattern, model.hybrid_pattern.size()};
-  if (model.hybrid_pattern.before(pattern.value, 'M') != model.num_hidden_layers)
-    return without_code({pattern, layers, {fact::takes, model.num_hidden_layers}});
+  const std::int64_t recurrent = model.hybrid_pattern.before(model.hybrid_pattern.size(), 'M');
+  if (recurrent != model.num_hidden_layers)
+    return without_code(
+        {{fact::mamba_layers, recurrent}, layers, {fact::takes, model.num_hidden_layers}});
   transformer alike = model;
   alike.hybrid_pattern = {};
   if (const failure why = flaw_of_lone_decoders(alike, as); failed(why)) return why;

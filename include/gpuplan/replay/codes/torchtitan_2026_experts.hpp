@@ -1,8 +1,8 @@
 #pragma once
 
 // Mixtures of experts of torchtitan 0.3: Qwen3's and DeepSeek-V3's. Among ranks that share the
-// experts each gets as many rows as it sends, as if tokens chose evenly; on ranks that have all how
-// tokens are routed changes no size. Private.
+// experts each gets as many rows as it sends, as if tokens chose evenly; on ranks that have all, or
+// a part of each, how tokens are routed changes no size. Private.
 
 #include <gpuplan/replay/codes/torchtitan_2026.hpp>
 #include <gpuplan/replay/eager/operators.hpp>
@@ -137,7 +137,7 @@ class torchtitan_mixture : public torchtitan_decoder {
     if (!model.has_experts(number_of(at)))
       return torchtitan_decoder::build_feed_forward(made, at, trains);
     const std::int64_t width = model.hidden_size;
-    const std::int64_t shared = model.moe.shared_expert_intermediate_size;
+    const std::int64_t shared = ranks_.part_of(model.moe.shared_expert_intermediate_size);
     expert_modules all;
     build_experts(all, trains);
     build_router(all.router, trains);
@@ -163,6 +163,15 @@ class torchtitan_mixture : public torchtitan_decoder {
   [[nodiscard]] constexpr std::int64_t local_experts() const {
     return model.moe.num_experts / ranks_of_experts();
   }
+  /// A tensor-parallel rank has a part of each expert where none shares the experts, else whole
+  /// ones for its own tokens.
+  [[nodiscard]] constexpr bool has_parts_of_experts() const {
+    return ranks_.is_on() && ranks_of_experts() == 1;
+  }
+  [[nodiscard]] constexpr std::int64_t own_expert_width() const {
+    const std::int64_t all = model.moe.moe_intermediate_size;
+    return has_parts_of_experts() ? ranks_.part_of(all) : all;
+  }
   /// Those among which each of these has parts, or 0: all that share the rest.
   [[nodiscard]] constexpr std::int64_t ranks_with_experts() const {
     if (ranks_of_experts() == 1 || !t.gathers()) return 0;
@@ -181,7 +190,7 @@ class torchtitan_mixture : public torchtitan_decoder {
     const auto parted = t.parting_along(parted_along());
     const auto apart = t.parting_apart(ranks_with_experts());
     const std::int64_t width = model.hidden_size;
-    const std::int64_t inner = model.moe.moe_intermediate_size;
+    const std::int64_t inner = own_expert_width();
     const auto matrices = [&](std::int64_t to, std::int64_t from) {
       nn_module all;
       all.weight = parameter({local_experts(), to, from}, trains);
@@ -219,14 +228,19 @@ class torchtitan_mixture : public torchtitan_decoder {
   }
   // MoE
   constexpr value mixture(const expert_modules& by, argument given) {
-    const held x(given);
+    const held own(given);
+    const value x = has_parts_of_experts() ? ranks_.gather(own) : t.share(own);
     value shared, counts, chosen;
     const routes to = route(by, x);
     chosen = compute(t, to.places, to.scores->size, element::boolean);
     counts = count_tokens(by, chosen);
     value out = run_experts(by, x, to, counts);
+    if (has_parts_of_experts()) out = ranks_.scatter(out);
     if (by.shared_up.weight == none) return out;
-    shared = gated(x, by.shared_gate, by.shared_up, by.shared_down);
+    {
+      const value all = has_parts_of_experts() ? t.share(x) : ranks_.gather(x);
+      shared = gated(all, by.shared_gate, by.shared_up, by.shared_down);
+    }
     return add(t, out, shared);
   }
 
@@ -470,7 +484,7 @@ class torchtitan_latent final : public torchtitan_mixture {
   constexpr void build_attention(layer_modules& made, bool trains) override {
     const latent_attention& mla = model.mla;
     const std::int64_t width = model.hidden_size;
-    const std::int64_t heads = model.num_attention_heads;
+    const std::int64_t heads = own_heads();
     const std::int64_t queries = heads * model.query_dim();
     const std::int64_t from = mla.q_lora_rank != 0 ? mla.q_lora_rank : width;
     if (mla.q_lora_rank != 0) {
@@ -495,11 +509,12 @@ class torchtitan_latent final : public torchtitan_mixture {
   }
 
   constexpr value attention(const layer_modules& by, argument given, int index) override {
-    const held x(given);
+    const held normed(given);
+    const value x = ranks_.gather(normed);
     const latent_attention& mla = model.mla;
-    const std::int64_t batch = x.size[0];
-    const std::int64_t tokens = x.size[1];
-    const std::int64_t heads = model.num_attention_heads;
+    const std::int64_t batch = x->size[0];
+    const std::int64_t tokens = x->size[1];
+    const std::int64_t heads = own_heads();
     value q;
     if (mla.q_lora_rank != 0)
       q = linear(norm(linear(x, by.query_down), by.query_norm), by.qkv);
@@ -528,10 +543,12 @@ class torchtitan_latent final : public torchtitan_mixture {
       const value of_all = expand(t, turned_k, {batch, tokens, heads, mla.qk_rope_head_dim});
       k = concatenate(t, straight_k, of_all, 3);
     }
+    const value all_k = context_.gather(k);
+    const value all_v = context_.gather(v);
     const value seen_q = transpose(t, q, 1, 2);
-    const value seen_k = transpose(t, k, 1, 2);
-    const value seen_v = transpose(t, v, 1, 2);
-    return linear(attend(seen_q, seen_k, seen_v), by.out);
+    const value seen_k = transpose(t, all_k, 1, 2);
+    const value seen_v = transpose(t, all_v, 1, 2);
+    return summed(attend(seen_q, seen_k, seen_v), by.out);
   }
   constexpr void cut_in_two(const tensor& of, std::int64_t length, value& first, value& second) {
     const int last = of.size.rank - 1;

@@ -169,9 +169,9 @@ class torchtitan_gpt_oss final : public torchtitan_mixture {
   }
   constexpr void build_attention(layer_modules& made, bool trains) override {
     const std::int64_t width = model.hidden_size;
-    const std::int64_t heads = model.num_attention_heads * model.query_dim();
-    const std::int64_t groups = model.key_value_heads() * model.query_dim();
-    made.sinks = parameter(sizes{model.num_attention_heads}, trains);
+    const std::int64_t heads = own_heads() * model.query_dim();
+    const std::int64_t groups = own_groups() * model.query_dim();
+    made.sinks = parameter(sizes{own_heads()}, trains);
     t.parameters[made.sinks].name = "sinks";
     made.qkv = linear_module(operator_kind::query, heads + 2 * groups, width, true, trains);
     made.out = linear_module(operator_kind::attention_output, width, heads, true, trains);
@@ -184,7 +184,7 @@ class torchtitan_gpt_oss final : public torchtitan_mixture {
     const auto parted = t.parting_along(parted_along());
     const auto apart = t.parting_apart(ranks_with_experts());
     const std::int64_t width = model.hidden_size;
-    const std::int64_t inner = model.moe.moe_intermediate_size;
+    const std::int64_t inner = own_expert_width();
     const std::int64_t count = local_experts();
     const auto matrices = [&](std::int64_t to, std::int64_t from) {
       nn_module all;
@@ -198,7 +198,8 @@ class torchtitan_gpt_oss final : public torchtitan_mixture {
   }
 
   constexpr value attention(const layer_modules& by, argument given, int index) override {
-    const held x(given);
+    const held normed(given);
+    const value x = ranks_.gather(normed);
     value q, k, v;
     project(x, by, q, k, v);
     rotate(q, k, index);
@@ -211,6 +212,7 @@ class torchtitan_gpt_oss final : public torchtitan_mixture {
       const value bias = scale(t, t.parameter(by.out.bias));
       const value w = lowered_parameter(t, by.out.weight);
       result = multiplied(t, attended, w, bias, by.out.weight);
+      if (ranks_.is_on()) result = ranks_.scatter(result);
     }
     attended.drop();
     for (value* const name : {&q, &k, &v}) name->drop();
