@@ -92,6 +92,7 @@ struct layer_class {
   bool chunks_loss = false;           // `loss_chunks`
   bool divides_by_tokens = false;     // its loss, by those of all micro-batches
   bool composes_recurrences = false;  // of operators, whose time nobody knows
+  bool calls_gelu = false;            // PyTorch's, where transformers composes `gelu_new`
 
   // What trains
   bool trains_parts = true;  // a head or last layers, beside all and adapters

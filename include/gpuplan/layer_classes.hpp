@@ -213,6 +213,7 @@ inline constexpr layer_class gpt{.name = &code_names::gpt,
                                  .recomputes_attention = true,
                                  .has_fp8_linears = true,
                                  .reads_padding = false,
+                                 .calls_gelu = true,
                                  .counts_work = true};
 /// A LLaMA likewise: three; attention in a function of its own.
 inline constexpr layer_class llama{.name = &code_names::llama,
@@ -223,6 +224,7 @@ inline constexpr layer_class llama{.name = &code_names::llama,
                                    .recomputes_attention = true,
                                    .has_fp8_linears = true,
                                    .reads_padding = false,
+                                   .calls_gelu = true,
                                    .counts_work = true};
 }  // namespace layer_classes
 

@@ -88,6 +88,7 @@ constexpr failure flaw_of_combination(const training_setup& setup) {
                              flaw_of_layout(setup),
                              flaw_of_experts(setup),
                              flaw_of_recomputation(setup),
+                             flaw_of_offloads(setup),
                              flaw_of_graphs(setup),
                              flaw_of_compilation(setup),
                              flaw_of_dropout(setup),

@@ -94,7 +94,7 @@ TEST_CASE("a file of axolotl is understood") {
 
 TEST_CASE("faults in a file of axolotl are said") {
   using kind = remark::kind;
-  const auto says_of = [](const char* text, kind is, const char* key) {
+  const auto says_of = [](const std::string& text, kind is, const char* key) {
     for (const remark& one : read_axolotl_text(text).remarks)
       if (one.is == is && one.key == key) return true;
     return false;
@@ -112,7 +112,15 @@ TEST_CASE("faults in a file of axolotl are said") {
   CHECK(says_of("rl: dpo", kind::doubtful, "rl"));
   CHECK(says_of("optimizer: came_pytorch", kind::doubtful, "optimizer"));
   CHECK(says_of("gradient_checkpointing: offload", kind::doubtful, "gradient_checkpointing"));
-  CHECK(says_of("gradient_checkpointing: true", kind::doubtful, "gradient_checkpointing"));
+  // Its checkpoints are reentrant with ZeRO-3 alone.
+  const std::string recomputes = "gradient_checkpointing: true\n";
+  CHECK_FALSE(says_of(recomputes, kind::doubtful, "gradient_checkpointing"));
+  const std::string on_zero = recomputes + "deepspeed: zero3.json\n";
+  CHECK(says_of(on_zero, kind::doubtful, "gradient_checkpointing"));
+  CHECK_FALSE(says_of(on_zero + "gradient_checkpointing_kwargs: {use_reentrant: false}",
+                      kind::doubtful,
+                      "gradient_checkpointing"));
+  CHECK(says_of("base_model: Qwen/Qwen3-8B-AWQ", kind::doubtful, "base_model"));
   CHECK(says_of("micro_batch_size: two", kind::contradicts, "micro_batch_size"));
   CHECK(read_axolotl_text("sequence_lenght: 10\nfsdp_config: {odd: 1}").not_understood ==
         std::vector<std::string>{"sequence_lenght", "fsdp_config.odd"});
@@ -133,6 +141,21 @@ TEST_CASE("axolotl's documented defaults are filled in") {
   CHECK_FALSE(of("deepspeed: z.json").optimizer);
   CHECK_FALSE(of("deepspeed: z.json").clip_norm);
   CHECK_FALSE(of("optimizer: came_pytorch").optimizer);
+}
+
+TEST_CASE("axolotl hands Accelerate its part of the batch") {
+  const auto of = [](const std::string& text) {
+    return read_axolotl_text("accelerator_config: {" + text + "}");
+  };
+  const read_config sums = of("gradient_accumulation_kwargs: {sync_each_batch: true}");
+  CHECK(sums.not_understood.empty());
+  CHECK(says(sums.config.reduces_every_micro_batch, true));
+  const written_config written = write_axolotl({.reduces_every_micro_batch = true});
+  CHECK(says(read_axolotl_text(written.files[0].text).config.reduces_every_micro_batch, true));
+  CHECK(says(of("gradient_accumulation_kwargs: {num_steps: 4}").config.accumulation,
+             std::int64_t{4}));
+  CHECK(of("split_batches: true").remarks.size() == 1);
+  CHECK(of("odd: 1").not_understood == std::vector<std::string>{"accelerator_config.odd"});
 }
 
 TEST_CASE("axolotl packs a micro-batch into one row where attention tells its parts apart") {

@@ -259,6 +259,28 @@ TEST_CASE("steps that cannot have run, or that nothing explains, have a note") {
   CHECK(output_of_command("calibrate", {file.name()}).out.find("far off") != std::string::npos);
 }
 
+TEST_CASE("a number that the steps moved is not said to be as before") {
+  for (const double slower : {0.8, 1.2, 1.5}) {
+    std::string table = head;
+    for (const layout& one : timed)
+      table += line_of(one, std::to_string(slower * step_of(one, {})));
+    const temporary_file file(table);
+    int moved = 0;
+    for (const json& row : rows_of("calibrate", {file.name()})) {
+      if (row["what"] != "number" || row["name"] == "scatter") continue;
+      CAPTURE(row.dump());
+      const double before = row["before"].get<double>();
+      const double value = row["value"].get<double>();
+      const bool is_outside =
+          before < row["low"].get<double>() || before > row["high"].get<double>();
+      if (is_outside) CHECK(row["note"].get<std::string>().empty());
+      if (row["note"] == "as before") CHECK(std::abs(value / before - 1) < 0.2);
+      moved += row["note"].get<std::string>().empty() ? 1 : 0;
+    }
+    CHECK(moved > 0);
+  }
+}
+
 TEST_CASE("the help's example is taken, as spreadsheets write it too") {
   const std::string help = output_of_command("calibrate", {"--help"}).out;
   std::string example;
@@ -295,6 +317,10 @@ TEST_CASE("what a table of steps cannot be is said with its line") {
   CHECK(said("model,,step_s\n").find("a column without a name") != std::string::npos);
   CHECK(said(std::string("elf\0\1", 5)).find("no table in CSV") != std::string::npos);
   CHECK(said(head).find("no step has a time") != std::string::npos);
+  const std::string faster = said(head + line_of(timed[0], "0.1"));
+  CHECK(faster.find("line 2: step_s 0.100 s is ") != std::string::npos);
+  CHECK(faster.find("% of the peak of h100_sxm5_80gb; at most 100 % is taken") !=
+        std::string::npos);
   CHECK(said(head + "llama-3-8b\n").find("line 2 has 1 cells, and there are 8 columns") !=
         std::string::npos);
   CHECK(said(head + line_of(timed[0], "fast")).find("line 2: the time of a step is a number") !=
@@ -316,8 +342,8 @@ TEST_CASE("what a table of steps cannot be is said with its line") {
   CHECK(said("model,gpu,no_clip,step_ms\ngpt2,4090,perhaps,90\n")
             .find("no-clip is yes or no, and not perhaps") != std::string::npos);
   std::string contradicts = head;
-  double time = 0.001;
-  for (const layout& one : timed) contradicts += line_of(one, std::to_string(time *= 15));
+  double time = 0.5;
+  for (const layout& one : timed) contradicts += line_of(one, std::to_string(time *= 6));
   CHECK(said(contradicts).find("more than twice or less than half") != std::string::npos);
   const temporary_file file(table_of("60"));
   CHECK(refusal_of("time", {"gpt2", "--gpu", "4090", "--timed-steps", file.name()})

@@ -273,6 +273,74 @@ TEST_CASE("where no micro-batch fits, methods that do are told, and they do") {
   CHECK(has(text.out, "what would fit, at a micro-batch of 1\n"));
 }
 
+TEST_CASE("gradients that wait whole for the last micro-batch may be reduced at once instead") {
+  const auto file = [](const char* more) {
+    return temporary_file(std::string("model_name_or_path: Qwen/Qwen3-8B\n"
+                                      "per_device_train_batch_size: 1\n"
+                                      "gradient_accumulation_steps: 4\n"
+                                      "max_length: 4096\n"
+                                      "bf16: true\n"
+                                      "dtype: bfloat16\n"
+                                      "gradient_checkpointing: true\n"
+                                      "optim: adamw_torch_fused\n"
+                                      "fsdp: full_shard auto_wrap\n"
+                                      "fsdp_config: {fsdp_version: 2, cpu_offload: true}\n") +
+                          more);
+  };
+  const auto rows_of = [](const temporary_file& of) {
+    return json_answer(checked, {of.name(), "--gpu", "rtx_4090", "--gpus", "4"});
+  };
+  const json waits = rows_of(file(""));
+  REQUIRE(value_of(waits, "verdict", "largest_micro_batch") == 0);
+  const json needed =
+      value_of(waits, "would fit", "gradients reduced in each micro-batch (sync_each_batch: true)");
+  REQUIRE(needed.is_number());
+  const json reduces = rows_of(
+      file("accelerator_config: {gradient_accumulation_kwargs: {sync_each_batch: true}}\n"));
+  CHECK(value_of(reduces, "verdict", "largest_micro_batch") > 0);
+  CHECK(value_of(reduces, "verdict", "required_GiB").get<double>() ==
+        doctest::Approx(needed.get<double>()).epsilon(0.01));
+}
+
+TEST_CASE("a model that is named counts, whatever the files' shape, and is one that is known") {
+  const temporary_file script(
+      "--num-layers 4 --hidden-size 512 --num-attention-heads 8 --seq-length 512 "
+      "--max-position-embeddings 512 --vocab-size 32000 --micro-batch-size 1 --global-batch-size 8 "
+      "--bf16\n",
+      "pretrain.sh");
+  const auto needed = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all{script.name(), "--gpu", "h100_sxm5_80gb", "--gpus", "8"};
+    all.insert(all.end(), more.begin(), more.end());
+    return value_of(json_answer(checked, all), "verdict", "required_GiB").get<double>();
+  };
+  CHECK(needed({"--model", "llama-3-8b"}) > 10 * needed({}));
+  const outcome named = checked({script.name(), "--model", "llama-3-8b", "--gpus", "8"});
+  CHECK(has(named.out, "--model llama-3-8b, not a model of the files' own shape"));
+  CHECK(checked({script.name(), "--model", "nonsense"}).status == 2);
+}
+
+TEST_CASE("a system says what joins its GPUs across nodes") {
+  const temporary_file script(
+      "--num-layers 8 --hidden-size 2048 --num-attention-heads 16 --seq-length 4096 "
+      "--max-position-embeddings 4096 --vocab-size 32000 --num-experts 64 --moe-router-topk 8 "
+      "--moe-grouped-gemm "
+      "--moe-ffn-hidden-size 1024 --moe-token-dispatcher-type alltoall "
+      "--expert-model-parallel-size 32 --micro-batch-size 1 --global-batch-size 256 --bf16\n",
+      "pretrain.sh");
+  const auto step = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all{script.name(), "--gpus", "64"};
+    all.insert(all.end(), more.begin(), more.end());
+    return value_of(json_answer(checked, all), "verdict", "step_s").get<double>();
+  };
+  const double in_trays = step({"--gpu", "gb200", "--gpus-per-node", "4"});
+  const double joined = step({"--system", "gb200-nvl72"});
+  CHECK(joined < in_trays);
+  CHECK(step({"--gpu", "gb200", "--gpus-per-node", "4", "--link-domain", "72"}) ==
+        doctest::Approx(joined).epsilon(0.02));
+  CHECK(checked({script.name(), "--gpus", "64", "--link-domain", "12"}).status == 2);
+  CHECK(checked({script.name(), "--system", "gb200-nvl27"}).status == 2);
+}
+
 TEST_CASE("several kinds of GPUs are judged, each by itself") {
   const temporary_file file(adapters);
   const std::vector<std::string> asked = {

@@ -130,6 +130,11 @@ TEST_CASE("documented defaults of transformers and of TRL are filled in") {
   CHECK(says(policy.recompute, recompute_mode::full));
   CHECK(says(policy.learning_rate, 1e-6));
   CHECK_FALSE(policy.sequence_length);
+  const read_config lengths =
+      read_arguments_text("max_prompt_length: 512\nmax_completion_length: 1024\nuse_vllm: true\n");
+  CHECK(says(lengths.config.sequence_length, std::int64_t{1536}));
+  CHECK(has_said(lengths, remark::kind::outdated, "max_prompt_length"));
+  CHECK(lengths.remarks.size() == 2);  // what belongs to a policy is said once
   CHECK(has_said(read_arguments_text("use_peft: true\n"), remark::kind::missing, "dtype"));
   CHECK_FALSE(has_said(
       read_arguments_text("use_peft: true\ndtype: bfloat16"), remark::kind::missing, "dtype"));
@@ -284,6 +289,36 @@ TEST_CASE("faults in arguments of transformers are said") {
   CHECK(says_of("fsdp_config: {version: 2}", kind::missing, "fsdp"));
   CHECK(looks_like_hugging_face_arguments(parse_yaml(trl_sample).is));
   CHECK_FALSE(looks_like_hugging_face_arguments(parse_yaml("base_model: a\nsave_strategy: no").is));
+}
+
+TEST_CASE("a model that its name calls quantised is said") {
+  const auto text_of = [](const std::string& model, const std::string& more) {
+    const read_config read =
+        read_arguments_text("model_name_or_path: " + model + "\nmax_length: 9\n" + more);
+    for (const remark& one : read.remarks)
+      if (one.key == "model_name_or_path") return one.text;
+    return std::string();
+  };
+  const std::string awq =
+      "is \"Qwen/Qwen3-8B-AWQ\", by whose name weights are quantised; the "
+      "estimate has them in ";
+  const std::string four_bits = "bitsandbytes' four bits";
+  CHECK(text_of("Qwen/Qwen3-8B-AWQ", "dtype: bfloat16") ==
+        awq + "bf16, or in " + four_bits + " with adapters and load_in_4bit: true");
+  const std::string adapts = "use_peft: true\nload_in_4bit: true\n";
+  CHECK(text_of("Qwen/Qwen3-8B-AWQ", adapts) == awq + four_bits);
+  for (const char* const name : {"TheBloke/Llama-2-7B-GPTQ",
+                                 "a/Qwen2.5-7B-Instruct-GPTQ-Int4",
+                                 "Qwen/Qwen3-8B-FP8",
+                                 "unsloth/Meta-Llama-3.1-8B-bnb-4bit"}) {
+    CAPTURE(name);
+    CHECK_FALSE(text_of(name, "").empty());
+  }
+  CHECK(text_of("unsloth/Meta-Llama-3.1-8B-bnb-4bit", adapts).empty());
+  CHECK(text_of("gptq/Qwen3-8B", "").empty());
+  CHECK(has_said(read_training_file("a.yaml", "model_name_or_path: a/Qwen3-8B-AWQ\nstage: sft\n"),
+                 remark::kind::doubtful,
+                 "model_name_or_path"));  // LLaMA-Factory's
 }
 
 TEST_CASE("what changes a step of transformers and is not estimated is said") {

@@ -92,7 +92,9 @@ TEST_CASE("what Megatron-Bridge's tree contradicts itself in is said") {
   };
   CHECK(only_remark({"model.seq_length=8", "dataset.seq_length=9"}).is ==
         remark::kind::contradicts);
-  CHECK(only_remark({"mixed_precision=bf16_with_nvfp4_mixed"}).is == remark::kind::doubtful);
+  CHECK(only_remark({"model.fp4=e2m1"}).is == remark::kind::doubtful);
+  CHECK(only_remark({"model.cpu_offloading_num_layers=2"}).is == remark::kind::missing);
+  CHECK(only_remark({"model.moe_grouped_gemm=false"}).is == remark::kind::doubtful);
   CHECK(only_remark({"dist.use_megatron_fsdp=true"}).is == remark::kind::doubtful);
   CHECK(only_remark({"model.tensor_model_parallel_size=x"}).is == remark::kind::contradicts);
   CHECK(only_remark({"peft.dim=8", "peft.target_modules=[linear_qkv]"}).is ==
@@ -101,6 +103,26 @@ TEST_CASE("what Megatron-Bridge's tree contradicts itself in is said") {
         training_precision::fp8);
   CHECK(*read_megatron_bridge_words({"mixed_precision=bf16-with-mxfp8-mixed"}).config.scaling ==
         scaling_kind::micro);
+}
+
+TEST_CASE("Megatron-Bridge's fp4, its weights as products read them, and layers on the host") {
+  training_config config;
+  config.precision = training_precision::bf16;
+  config.fp4_linears = config.quantised_weights = true;
+  config.offloaded_layers = 2;
+  const written_config written = write_megatron_bridge(config);
+  REQUIRE_MESSAGE(written, written.why);
+  CHECK(written.not_written.empty());
+  CHECK(written.command.find("mixed_precision=bf16_with_nvfp4_mixed") != std::string::npos);
+  const training_config again = read_megatron_bridge(parse_yaml(written.files[0].text).is).config;
+  CHECK(*again.precision == training_precision::bf16);
+  CHECK(*again.fp4_linears);
+  CHECK(*again.quantised_weights);
+  CHECK(*again.offloaded_layers == 2);
+  CHECK(*read_megatron_bridge_words(
+             {"model.cuda_graph_impl=local", "model.cuda_graph_scope=[full_iteration]"})
+             .config.cuda_graphs);
+  CHECK_FALSE(read_megatron_bridge_words({"model.seq_length=4096.5"}));
 }
 
 TEST_CASE("Megatron-Bridge's adapters drop as it says, and unknown words of theirs are named") {

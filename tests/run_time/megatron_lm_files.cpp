@@ -261,6 +261,23 @@ TEST_CASE("what contradicts itself, or is old, or unknown, is said") {
   CHECK(only_remark("--bf16 --fp8-format hybrid --fp8-recipe custom").text ==
         "is \"custom\"; delayed, tensorwise, blockwise or mxfp8 is taken");
   CHECK(only_remark("--fp8-recipe delayed").text == "stands without --fp8-format");
+  CHECK(only_remark("--bf16 --fp8-format e5m2").text == "is \"e5m2\"; e4m3 or hybrid is taken");
+  CHECK(only_remark("--bf16 --fp4-format e2m1 --fp4-recipe custom").text ==
+        "is \"custom\"; nvfp4 is taken");
+  CHECK(only_remark("--bf16 --fp4-format e2m1 --fp8-format hybrid").is ==
+        remark::kind::contradicts);
+  CHECK(only_remark("--cpu-offloading-num-layers 2 --pipeline-model-parallel-size 2").text ==
+        "is 2 beside pipeline-model-parallel-size 2; 1 is taken with it");
+  CHECK(only_remark("--cuda-graph-impl local").text ==
+        "is \"local\"; full_iteration or none is taken");
+  CHECK(only_remark("--position-embedding-type foo").text ==
+        "is \"foo\"; learned_absolute, rope, yarn, mrope, relative or none is taken");
+  CHECK(only_remark("--pipeline-model-parallel-size 99999999999999999999").text ==
+        "is 1e+20; a whole number from 1 to 1099511627776 is taken");
+  CHECK(only_remark("--num-layers 32 --hidden-size 64 --num-attention-heads 4 --vocab-size 1024 "
+                    "--position-embedding-type rope --pipeline-model-parallel-size 4 "
+                    "--num-layers-per-virtual-pipeline-stage 3")
+            .text == "is 3; a divisor of 8, each stage's part of 32 layers, is taken");
   CHECK(only_remark("--recompute-granularity selective --recompute-modules moe gate").text ==
         "has \"gate\"; core_attn, mla_up_proj, layernorm, mlp, moe, moe_act or shared_experts is "
         "taken");
@@ -547,6 +564,177 @@ TEST_CASE("Megatron-LM's writer refuses what it would train otherwise") {
   more.packing = false;
   CHECK(write_megatron_lm(more).not_written ==
         std::vector<std::string>{"model", "packing", "epochs"});
+}
+
+// Four layers of 64 in bf16 on one GPU.
+training_config small_config() {
+  training_config is;
+  transformer model;
+  model.fused_qkv = true;
+  model.num_hidden_layers = 4;
+  model.hidden_size = 64;
+  model.num_attention_heads = 4;
+  model.intermediate_size = 256;
+  model.vocab_size = 1024;
+  is.shape = model;
+  is.sequence_length = 64;
+  is.micro_batch = 1;
+  is.gpus = is.nodes = is.gpus_per_node = 1;
+  is.zero_stage = 1;
+  is.precision = training_precision::bf16;
+  is.learning_rate = 1e-4;
+  is.steps = 10;
+  return is;
+}
+
+TEST_CASE("a model of which Megatron-LM's flags would say another is refused, with its value") {
+  const auto why = [](auto change) {
+    training_config config = small_config();
+    transformer model = *config.shape;
+    change(model);
+    config.shape = model;
+    return write_megatron_lm(config).why;
+  };
+  CHECK(why([](transformer& is) {
+          is.num_attention_heads = 4;
+          is.intermediate_size = 256;
+          is.hybrid_pattern = {"M-M*"};
+          is.mamba = {.num_heads = 4, .head_dim = 32, .state_size = 16};
+        }) ==
+        "shape has hybrid_pattern \"M-M*\", where none, attention and an MLP or experts in each "
+        "layer, is taken");
+  CHECK(why([](transformer& is) {
+          is.full_attention_interval = 4;
+          is.linear = {
+              .num_key_heads = 2, .key_head_dim = 16, .num_value_heads = 4, .value_head_dim = 16};
+        }) == "shape has full_attention_interval 4, where 0, attention in all layers, is taken");
+  const auto why_of_router = [&](auto change) {
+    return why([&change](transformer& is) {
+      is.moe = {.num_experts = 8,
+                .num_experts_per_tok = 2,
+                .moe_intermediate_size = 64,
+                .router_bias = true};
+      change(is);
+    });
+  };
+  CHECK(why_of_router([](transformer&) {}).empty());
+  CHECK(why_of_router([](transformer& is) {
+          is.mlp_bias = is.attention_bias = is.attention_out_bias = true;
+        }) ==
+        "shape has router_bias true beside mlp_bias true, a bias of the router's products, where "
+        "false is taken");
+  CHECK(why_of_router([](transformer& is) { is.moe.n_group = 4; }) ==
+        "shape has n_group 4 and topk_group 0, where both or none are taken");
+}
+
+TEST_CASE("what Megatron-LM's own flags add to a step is written, and read again") {
+  const auto reads_as_written = [](auto change, const std::vector<std::string>& flags) {
+    training_config config = small_config();
+    change(config);
+    const written_config written = write_megatron_lm(config);
+    REQUIRE_MESSAGE(written, written.why);
+    CHECK(written.not_written.empty());
+    for (const std::string& flag : flags)
+      CHECK_MESSAGE(written.files[0].text.find(flag) != std::string::npos, flag);
+    const read_config again = read_megatron_lm(written.files[0].text);
+    CHECK(again.not_understood.empty());
+    for (const remark& one : again.remarks) CHECK_MESSAGE(false, one.key, " ", one.text);
+    io::detail::for_each_member([&](const char* name, auto member) {
+      if (io::detail::is_said(config.*member))
+        CHECK_MESSAGE(same_member(config.*member, again.config.*member), name);
+    });
+  };
+  using c = training_config;
+  const auto with_experts = [](c& is, const expert_mixture& experts) {
+    transformer model = *is.shape;
+    model.moe = experts;
+    is.shape = model;
+  };
+  const expert_mixture deepseek{.num_experts = 8,
+                                .num_experts_per_tok = 4,
+                                .moe_intermediate_size = 64,
+                                .router_bias = true,
+                                .n_group = 4,
+                                .topk_group = 2};
+  reads_as_written([&](c& is) { with_experts(is, deepseek); },
+                   {"--moe-router-score-function sigmoid",
+                    "--moe-router-enable-expert-bias",
+                    "--moe-router-num-groups 4",
+                    "--moe-router-group-topk 2",
+                    "--moe-token-dispatcher-type alltoall",
+                    "--moe-grouped-gemm"});
+  reads_as_written([](c& is) { is.fp4_linears = is.quantised_weights = true; },
+                   {"--bf16", "--fp4-format e2m1", "--fp4-recipe nvfp4", "--fp4-param-gather"});
+  reads_as_written(
+      [](c& is) {
+        is.precision = training_precision::fp8;
+        is.scaling = scaling_kind::micro;
+        is.quantised_weights = true;
+      },
+      {"--fp8-recipe mxfp8", "--fp8-param-gather"});
+  reads_as_written([](c& is) { is.offloaded_layers = 2; }, {"--cpu-offloading-num-layers 2"});
+  reads_as_written([](c& is) { is.cuda_graphs = true; },
+                   {"--cuda-graph-impl full_iteration", "--no-check-for-nan-in-loss-and-grad"});
+  const auto why = [](auto change) {
+    training_config config = small_config();
+    change(config);
+    return write_megatron_lm(config).why;
+  };
+  CHECK(why([](c& is) { is.fp4_linears = true, is.precision = training_precision::fp16; }) ==
+        "fp4_linears is true; precision bf16 is taken with it");
+  CHECK(why([](c& is) { is.quantised_weights = true; }) ==
+        "quantised_weights is true; linear layers in fp8 or fp4 are taken with it");
+  CHECK(why([](c& is) { is.offloaded_layers = 4; }) ==
+        "offloaded_layers is 4; fewer than all layers, 4, are taken");
+  CHECK(why([](c& is) { is.offloaded_layers = 1, is.recompute = recompute_mode::full; }) ==
+        "offloaded_layers is 1; recompute none is taken with it");
+}
+
+TEST_CASE("what Megatron-LM's flags of quantising and offloading mean reaches the setup") {
+  const auto setup_of = [](const std::string& more) {
+    read_config read = read_megatron_lm(
+        "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 64 --vocab-size 1024 "
+        "--position-embedding-type rope --bf16 --use-distributed-optimizer --micro-batch-size 1 " +
+        more);
+    CHECK(read.remarks.empty());
+    CHECK(read.not_understood.empty());
+    read.config.gpus = 1;
+    const configured_training made = configured(read, {});
+    REQUIRE_MESSAGE(made, made.why);
+    return made.setup;
+  };
+  const training_setup fp4 =
+      setup_of("--fp4-format e2m1 --fp4-recipe nvfp4 --cuda-graph-impl full_iteration");
+  CHECK(fp4.precision.fp4_linears);
+  CHECK(fp4.precision.scaling == scaling_kind::micro);
+  CHECK_FALSE(fp4.precision.quantised_weights);
+  CHECK(fp4.graphs.iteration);
+  CHECK(setup_of("--fp8-format hybrid --fp8-param-gather").precision.quantised_weights);
+  CHECK(setup_of("--cpu-offloading-num-layers 2").offloads.layers == 2);
+}
+
+TEST_CASE("what Megatron-LM takes where no flag says how experts are run is said") {
+  const auto remarks_of = [](const std::string& flags) {
+    std::vector<std::string> texts;
+    for (const remark& one : read_megatron_lm("--num-experts 8 " + flags).remarks)
+      if (one.key.find("--moe-") == 0) texts.push_back(one.key + " " + one.text);
+    return texts;
+  };
+  CHECK(remarks_of("") ==
+        std::vector<std::string>{
+            "--moe-token-dispatcher-type is not there, which means allgather; the estimate takes "
+            "alltoall",
+            "--moe-grouped-gemm is not there, which means a product for each expert; the estimate "
+            "takes one for all"});
+  CHECK(remarks_of("--moe-token-dispatcher-type alltoall --moe-grouped-gemm").empty());
+  CHECK(read_megatron_lm("--bf16").remarks.empty());
+}
+
+TEST_CASE("a length that is none is refused, where the file states it") {
+  CHECK(read_megatron_lm("--num-layers 2 --seq-length 4096.5").why ==
+        "--seq-length is 4096.5; a whole number from 1 to 1099511627776 is taken");
+  CHECK_FALSE(read_megatron_lm("--num-layers 2 --encoder-seq-length none"));
+  CHECK(read_megatron_lm("--num-layers 2 --seq-length $LENGTH"));
 }
 
 TEST_CASE("mutated scripts of Megatron-LM's are read without a fault") {

@@ -281,6 +281,34 @@ TEST_CASE("of a pipeline the peak of each stage is told, and one stage is drawn"
   CHECK(has(ran(wrong).err, "--stage 2: --pipeline-parallel is 2, so they are 0 to 1"));
 }
 
+TEST_CASE("an engine that generates leaves less of the GPU, or nothing") {
+  const std::vector<std::string> grpo{"llama-3-8b",
+                                      "--lora",
+                                      "16",
+                                      "--recompute",
+                                      "full",
+                                      "--gpu",
+                                      "h100-sxm",
+                                      "--objective",
+                                      "grpo",
+                                      "--generates-apart"};
+  const auto beside = [&](const char* held) {
+    std::vector<std::string> all = grpo;
+    all.insert(all.end(), {"--inference-memory", held});
+    return all;
+  };
+  const auto capacity = [](const std::vector<std::string>& arguments) {
+    for (const json& row : answer(arguments))
+      if (row["table"] == "peak" && row["column"] == "capacity") return row["value"].get<double>();
+    FAIL("no capacity");
+    return 0.0;
+  };
+  CHECK(capacity(grpo) - capacity(beside("10GiB")) == doctest::Approx(10));  // GiB
+  CHECK(capacity(beside("200GiB")) == 0);
+  CHECK(has(ran(beside("10GiB")).out, "68.7 GiB for PyTorch beside 10.0 GiB of an inference"));
+  CHECK(has(ran(beside("200GiB")).out, "has nothing for PyTorch beside 200 GiB of an inference"));
+}
+
 TEST_CASE("what cannot be done is said in a sentence") {
   const auto fails = [](const std::vector<std::string>& arguments, const std::string& words) {
     CAPTURE(words);

@@ -169,4 +169,39 @@ TEST_CASE("a config of a plan means that plan again") {
   }
 }
 
+TEST_CASE(
+    "Megatron's plans in nvfp4, with layers on the host, and of DeepSeek are read as written") {
+  training_setup setup;
+  setup.model = catalog::llama_3_8b;
+  setup.sequence_length = 1024;
+  setup.framework = catalog::find_framework("megatron-te")->framework;
+  setup.parallelism.zero_stage = 1;
+  setup.optimizer.loop = optimizer_loop::fused;
+  setup.precision = bf16_megatron;
+  const batch_plan plan{.micro_batch = 1, .data_parallel = 8, .accumulation = 2};
+  const auto again = [&](const training_setup& of) {
+    REQUIRE(validate(of, plan));
+    const io::written_config written =
+        io::write_megatron_lm(io::planned_config(of, plan, {.gpus_per_node = 8}));
+    REQUIRE_MESSAGE(written, written.why);
+    const io::configured_training made =
+        io::configured(io::read_megatron_lm(written.files[0].text), {});
+    REQUIRE_MESSAGE(made, made.why);
+    return made.setup;
+  };
+  training_setup in_fp4 = setup;
+  in_fp4.precision.fp4_linears = in_fp4.precision.quantised_weights = true;
+  in_fp4.precision.scaling = scaling_kind::micro;
+  CHECK(again(in_fp4).precision == in_fp4.precision);
+  training_setup on_host = setup;
+  on_host.offloads.layers = 4;
+  CHECK(again(on_host).offloads == on_host.offloads);
+  setup.model = catalog::deepseek_v3;
+  setup.model.moe.n_group = 8;
+  setup.model.moe.topk_group = 4;
+  CHECK(again(setup).model.moe == setup.model.moe);
+  setup.model = catalog::gpt_oss_20b;  // whose router's bias is one of its products
+  CHECK_FALSE(io::write_megatron_lm(io::planned_config(setup, plan, {.gpus_per_node = 8})));
+}
+
 }  // namespace

@@ -52,10 +52,17 @@ TEST_CASE("a list of prices, of a GPU") {
   CHECK(near(*read.prices[2].spot, 0.5));
 }
 
+TEST_CASE("a list from a spreadsheet begins with a byte order mark") {
+  CHECK(read_price_list("\xef\xbb\xbf" + list).prices.size() == 3);
+}
+
 TEST_CASE("a list that is none is refused with what is wrong") {
   CHECK(read_price_list("").why == "column InstanceType is missing");
   CHECK(read_price_list("InstanceType,AcceleratorName,AcceleratorCount\n").why ==
         "column Price or SpotPrice is missing");
+  for (const char* other : {";", "\t"})
+    CHECK(read_price_list(std::string("InstanceType") + other + "AcceleratorName\n").why ==
+          "its columns are not separated by commas");
   CHECK(why_of("a,H100,8\n") == "line 2: 3 cells, and 4 columns");
   CHECK(why_of("a,H100,many,3\n") == "line 2: AcceleratorCount many is no number of GPUs");
   CHECK(why_of("\na,H100,8,cheap\n") == "line 3: Price cheap is no price in dollars an hour");

@@ -119,6 +119,54 @@ TEST_CASE("a list of events alone is a trace too") {
   const io::parsed_profile read = io::read_profiler_trace("[" + std::string(profiled_events) + "]");
   REQUIRE(read);
   CHECK(read.step.operators.size() == 9);
+  CHECK(read.step.has_shapes);
+  const io::parsed_profile with_kernel = io::read_profiler_trace(
+      "[" + std::string(profiled_events) +
+      event("kernel", "ampere_bf16_gemm", 2000, 10, "\"External id\":65") + "]");
+  REQUIRE(with_kernel);
+  CHECK(with_kernel.step.launches == 1);
+  CHECK(with_kernel.step.operators[0].sizes ==
+        io::matmul_sizes{.rows = 192, .inner = 64, .columns = 64});
+}
+
+TEST_CASE("attention of older PyTorch launches kernels by itself") {
+  std::string events;
+  for (const char* name : {"flash", "efficient", "cudnn"})
+    for (const char* pass : {"", "_backward"})
+      events += event("cpu_op",
+                      std::string("aten::_scaled_dot_product_") + name + "_attention" + pass,
+                      static_cast<double>(events.size()),
+                      10,
+                      "\"External id\":" + std::to_string(events.size())) +
+                event("kernel", "k", 9000, 5, "\"External id\":" + std::to_string(events.size()));
+  const io::profiled_step step = step_of(events.substr(1));
+  REQUIRE(step.operators.size() == 6);
+  for (const io::profiled_operator& one : step.operators)
+    CHECK(one.group == operator_group::attention);
+}
+
+TEST_CASE("a trace says which devices the machine has") {
+  const io::parsed_profile read = io::read_profiler_trace(
+      R"({"deviceProperties":[{"id":0,"name":"NVIDIA A"},{"name":7},{"name":"B"}],"traceEvents":[)" +
+      std::string(profiled_events) + "]}");
+  REQUIRE(read);
+  CHECK(read.step.devices == std::vector<std::string>{"NVIDIA A", "B"});
+}
+
+TEST_CASE("a time that cannot be is refused with its event") {
+  const auto why = [](const char* key, const char* is) {
+    const std::string other = std::string(key) == "ts" ? R"("dur":1)" : R"("ts":1)";
+    return io::read_profiler_trace(document_of(std::string(profiled_events) +
+                                               R"(,{"ph":"X","cat":"kernel","name":"gemm",")" +
+                                               key + "\":" + is + "," + other + "}"))
+        .why;
+  };
+  const std::string taken = "; a number of microseconds from 0 to 31536000000000 is taken";
+  CHECK(why("dur", "-5") == "event 29, gemm: dur is -5" + taken);
+  CHECK(why("dur", "\"25\"") == "event 29, gemm: dur is \"25\"" + taken);
+  CHECK(why("dur", "1e308") == "event 29, gemm: dur is 1e+308" + taken);
+  CHECK(why("ts", "null").starts_with("event 29, gemm: ts is null; a number of microseconds"));
+  CHECK(why("ts", "1e300").starts_with("event 29, gemm: ts is 1e+300; "));
 }
 
 TEST_CASE("what is no trace is refused in a sentence") {
@@ -130,4 +178,7 @@ TEST_CASE("what is no trace is refused in a sentence") {
   CHECK(why("3") == "it has no traceEvents: not a trace of PyTorch's profiler");
   CHECK(why(std::string(100, '[')) == "it nests lists and objects too deeply to be a trace");
   CHECK(why(document_of("{\"ph\":\"M\"}")).find("it has no operators") == 0);
+  for (const char* id : {"\"External id\":99999", "\"External id\":\"65\""})
+    CHECK(why(document_of(profiled_events + event("kernel", "k", 2000, 10, id)))
+              .starts_with("no kernel has the External id of an operator of its last step"));
 }

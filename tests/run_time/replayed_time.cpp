@@ -435,6 +435,36 @@ TEST_CASE("bytes of a layer's operators by closed form are those of its events")
   }
 }
 
+TEST_CASE(
+    "what transformers composes of GELU moves as many bytes by closed form as by its events") {
+  kernel_rates alike{.linear = 1, .linear_bytes = 4, .half = 1, .bytes = 1, .elements = 1};
+  alike.attention_forward = alike.attention_backward = 1;
+  for (const precision_recipe& precision :
+       {fp32_precision, bf16_pure, bf16_mixed, bf16_under_autocast}) {
+    training_setup setup{.model = catalog::gpt2,
+                         .sequence_length = 128,
+                         .precision = precision,
+                         .framework = catalog::hugging_face_gpt2};
+    setup.model.num_hidden_layers = 3;
+    const auto cost = [&] {
+      return cost_of_layer(setup, alike, 4, layer_kind::dense, false, true);
+    };
+    const layer_cost composed = cost();
+    const moved_by_layer events = moved(setup, 4);
+    setup.model.hidden_act = activation_function::gelu_tanh;
+    const layer_cost called = cost();
+    const moved_by_layer of_one = moved(setup, 4);
+    for (const auto& [pass, moves] :
+         {std::pair{&layer_cost::forward, &moved_by_layer::forward},
+          std::pair{&layer_cost::backward, &moved_by_layer::backward}}) {
+      CHECK((composed.*pass).elements - (called.*pass).elements ==
+            doctest::Approx((events.*moves).bytes - (of_one.*moves).bytes));
+      CHECK((composed.*pass).operators - (called.*pass).operators ==
+            (events.*moves).operators - (of_one.*moves).operators);
+    }
+  }
+}
+
 TEST_CASE("layers that others measured take what published kernels of the device give") {
   // TFLOP/s of a layer of BERT-large in fp16 by 24 b s h^2 + 4 b s^2 h, of the forward pass and of
   // both: mli/transformers-benchmarks.

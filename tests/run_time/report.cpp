@@ -1,12 +1,18 @@
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <regex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "check.hpp"
 #include "gpuplan_runs.hpp"
+#include "json_answer.hpp"
 #include "report/findings.hpp"
 #include "temporary_file.hpp"
 
@@ -89,6 +95,54 @@ TEST_CASE("without a run there is no money, and on one GPU no schedule") {
   for (const char* none : {"id=\"money\"", "id=\"schedule\"", "id=\"scaling\"", "dollars</dt>"})
     CHECK_MESSAGE(!has(html, none), none);
   CHECK(has(html, "Memory of a GPU"));
+}
+
+TEST_CASE("an assumption that timed steps changed is of them") {
+  const auto step = [](const char* gpus, const char* micro_batch) {
+    return json_answer([](const auto& words) { return output_of_command("time", words); },
+                       {"gpt2",
+                        "--gpu",
+                        "a100-sxm",
+                        "--gpus",
+                        gpus,
+                        "--micro-batch",
+                        micro_batch})[0]["step_s"]
+        .get<double>();
+  };
+  std::string table = "model,gpu,gpus,micro_batch,step_s\n";
+  for (const char* gpus : {"1", "2"})
+    for (const char* micro_batch : {"1", "8"})
+      table += std::string("gpt2,a100-sxm,") + gpus + ',' + micro_batch + ',' +
+               std::to_string(1.03 * step(gpus, micro_batch)) + '\n';
+  const temporary_file steps(table);
+  const temporary_file page("");
+  const auto assumptions = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> asked{
+        "gpt2", "--gpu", "a100-sxm", "--gpus", "2", "--batch", "16", "-o", page.name()};
+    asked.insert(asked.end(), more.begin(), more.end());
+    const outcome o = reported(asked);
+    REQUIRE_MESSAGE(o.status == 0, o.err);
+    const std::string html = page.text();
+    std::map<std::string, std::pair<std::string, std::string>> rows;  // values and origins
+    const std::regex row("<tr><th[^>]*>([^<]*)</th><td[^>]*>([^<]*)</td><td[^>]*>([^<]*)</td>");
+    const auto begin =
+        html.begin() + static_cast<std::ptrdiff_t>(html.find("<section id=\"assumptions\">"));
+    for (std::sregex_iterator at(begin, html.end(), row), end; at != end; ++at)
+      rows[(*at)[1]] = {(*at)[2], (*at)[3]};
+    return rows;
+  };
+  const auto before = assumptions({});
+  const auto after = assumptions({"--timed-steps", steps.name()});
+  REQUIRE(after.contains("a GPU's link inside its node"));
+  int moved = 0;
+  for (const auto& [what, is] : after) {
+    CAPTURE(what);
+    const bool is_theirs = is.second.starts_with("timed steps of ");
+    if (is.first != before.at(what).first) CHECK(is_theirs);
+    if (is.first != before.at(what).first) ++moved;
+    CHECK(is.second != "stated");
+  }
+  CHECK(moved >= 2);
 }
 
 TEST_CASE("energy and CO2 of a run are those of its power and grid") {

@@ -110,10 +110,14 @@ TEST_CASE("a step's time is that of its layout on its GPUs") {
 TEST_CASE("an explained step has its pieces, and what each resource bounds") {
   const words asked{"llama-3-8b", "--gpu", "h100-sxm", "--gpus", "16", "--zero", "3", "--explain"};
   const json plain = rows_of("time", words(asked.begin(), asked.end() - 1))[0];
+  const json explained = rows_of("time", asked);
+  CHECK(explained[0]["table"] == "step");
+  for (const auto& [name, value] : plain.items()) CHECK_MESSAGE(explained[0][name] == value, name);
   double pieces = 0;
   double bound = 0;
   double host = 0;
-  for (const json& row : rows_of("time", asked)) {
+  for (const json& row : explained) {
+    if (row["table"] == "step") continue;
     if (row["table"] == "better") {
       bound += number(row, "s");
       continue;
@@ -953,6 +957,11 @@ TEST_CASE("stages that do not divide the layers are refused with a split that do
                         "--tokens",
                         "1e9"}),
             "with --pipeline-split EL it does"));
+}
+
+TEST_CASE("clusters of a file have as many GPUs in a node as the option has") {
+  const temporary_file file("[cloud]\ngpu = 'h100-sxm'\nnodes = 2\n");
+  CHECK(rows_of("time", {"gpt2", "--prices", file.name()})[0]["gpus"] == 16);
 }
 
 TEST_CASE("clusters of a file have their GPUs, network, price, power and carbon") {

@@ -57,6 +57,22 @@ TEST_CASE("words without quotes are what trainers take them for") {
   CHECK(*is.find("g")->text() == "08:30");
 }
 
+TEST_CASE("merge keys bring what a map does not say itself") {
+  const std::string start = "a: &a {x: 1, y: 1}\nb: &b {<<: *a, y: 2, z: 2}\nc: ";
+  const auto of = [&](const std::string& text) { return *parse_yaml(start + text).is.find("c"); };
+  CHECK(of("{y: 3, <<: *a}") == value(value::object{{"x", 1}, {"y", 3}}));
+  CHECK(of("{<<: *b}") == value(value::object{{"x", 1}, {"y", 2}, {"z", 2}}));
+  CHECK(of("{<<: [*a, *b]}") == value(value::object{{"z", 2}, {"x", 1}, {"y", 1}}));
+  CHECK(of("{<<: *a, <<: *b}") == of("{<<: *b}"));
+  CHECK(of("{<<: [], w: 1}") == value(value::object{{"w", 1}}));
+  CHECK(of("{'<<': *a}").find("x") == nullptr);  // a key of that name
+  const std::string why = "; a map or a list of maps is taken";
+  CHECK(parse_yaml("a: 1\n<<: odd\n").why == "line 2: << is \"odd\"" + why);
+  CHECK(parse_yaml("<<:\n").why == "line 1: << is \"\"" + why);
+  CHECK(parse_yaml("<<: [{a: 1}, b]\n").why == "line 1: << is a list with more than maps" + why);
+  CHECK(parse_yaml("a: &a {<<: *a}\n").why == "it nests deeper than 32 levels");
+}
+
 TEST_CASE("a table without a name is refused, whatever else begins a line with a bracket") {
   const std::string why = ": a name is letters from a to z, digits, - and _, or in quotes";
   CHECK(parse_toml("[.a]").why == "line 1" + why);
@@ -82,14 +98,19 @@ TEST_CASE("texts that would exhaust the stack or the memory are refused") {
   CHECK_FALSE(parse_json(deep));
   CHECK_FALSE(parse_yaml(deep));
   CHECK_FALSE(parse_toml("a = " + deep));
-  std::string bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
-  for (int at = 1; at < 10; ++at) {
-    const std::string before = "*a" + std::to_string(at - 1);
-    bomb += "a" + std::to_string(at) + ": &a" + std::to_string(at) + " [" + before;
-    for (int more = 1; more < 10; ++more) bomb += ", " + before;
-    bomb += "]\n";
-  }
-  CHECK(parse_yaml(bomb).why == "it holds more than 262144 values");
+  const auto bomb = [](const char* first, const char* open, const char* close) {
+    std::string text = std::string("a0: &a0 ") + first + "\n";
+    for (int at = 1; at < 10; ++at) {
+      const std::string before = "*a" + std::to_string(at - 1);
+      text += "a" + std::to_string(at) + ": &a" + std::to_string(at) + " " + open + before;
+      for (int more = 1; more < 10; ++more) text += ", " + before;
+      text += std::string(close) + "\n";
+    }
+    return text;
+  };
+  for (const std::string& text :
+       {bomb("[x, x, x, x, x, x, x, x, x, x]", "[", "]"), bomb("{x: 1}", "{<<: [", "]}")})
+    CHECK(parse_yaml(text).why == "it holds more than 262144 values");
   const std::string long_text(most_of_settings + 1, ' ');
   CHECK(parse_json(long_text).why == "it has more than 4 MiB");
   CHECK(parse_yaml(long_text).why == "it has more than 4 MiB");

@@ -281,6 +281,15 @@ TEST_CASE("the picture has a line for each track") {
   CHECK(svg.size() < 4'000'000);
 }
 
+TEST_CASE("a trace and a picture are two files") {
+  const temporary_file file("", "step.out");
+  const outcome same =
+      output_of_command("time", {"gpt2", "--trace", file.name(), "--svg", file.name()});
+  CHECK(same.status == 2);
+  CHECK(has(same.err, "--svg " + file.name() + ": --trace is written to this file"));
+  CHECK(file.text().empty());
+}
+
 TEST_CASE("what cannot be drawn is refused") {
   const trace_words schedule{
       "llama-3-8b", "--framework", "torchtitan", "--gpus", "8", "--zero", "3"};
@@ -386,6 +395,26 @@ TEST_CASE("a step that was profiled as predicted has ratios of 1") {
     CHECK_MESSAGE(seen.count(what) == 1, what);
   const std::string text = output_of_command("time", asked).out;
   CHECK(has(text, "kernels as measured and as predicted"));
+}
+
+TEST_CASE("a trace of another device or model is remarked on") {
+  const auto remarks = [](const char* device) {
+    const temporary_file file(
+        R"({"deviceProperties":[{"name":")" + std::string(device) +
+            R"("}],"traceEvents":[{"ph":"X","cat":"cpu_op","name":"aten::mm","tid":1,"ts":0,)"
+            R"("dur":9,"args":{"Input Dims":[[5,6],[6,7]]}}]})",
+        "trace.json");
+    const outcome made =
+        output_of_command("time", {"gpt2", "--gpu", "h100-sxm", "--measured", file.name()});
+    CHECK(made.status == 0);
+    return made.err;
+  };
+  CHECK(has(remarks("NVIDIA A100-SXM4-80GB"),
+            "the trace was made on NVIDIA A100-SXM4-80GB, and the step is predicted of "
+            "h100_sxm5_80gb"));
+  const std::string model = remarks("NVIDIA H100 80GB HBM3");
+  CHECK(!has(model, "the trace was made on"));
+  CHECK(has(model, "of 147 products predicted the trace has 0: it is of another model"));
 }
 
 TEST_CASE("a profiled step is compared with eager code alone, and with a trace alone") {

@@ -318,6 +318,15 @@ TEST_CASE("what torchtitan's settings contradict themselves in is said") {
   CHECK(only_remark({"--training.local_batch_size=3",
                      "--training.global_batch_size=8",
                      "--parallelism.data_parallel_shard_degree=2"}) == remark::kind::contradicts);
+  const auto pipelined = [&](const char* global) {
+    return std::vector<std::string>{"--training.local_batch_size=4",
+                                    std::string("--training.global_batch_size=") + global,
+                                    "--parallelism.data_parallel_shard_degree=2",
+                                    "--parallelism.pipeline_parallel_degree=2"};
+  };
+  CHECK(only_remark(pipelined("16")) == remark::kind::doubtful);
+  std::vector<std::string> once = pipelined("8");
+  CHECK(read_torchtitan_words(once).remarks.empty());
   CHECK(only_remark({"--training.seq_len=5", "--training.num_tokens_per_train_step=7"}) ==
         remark::kind::contradicts);
   CHECK(only_remark({"--parallelism.fsdp_reshard_after_forward=x"}) == remark::kind::contradicts);

@@ -92,10 +92,14 @@ TEST_CASE("phases are a run one after another, with evaluation") {
   const json row = rows_of("run", of_32 + words{"--sequence-length", "2048"} + phases)[0];
   // 122,071 samples in 954 steps; 10 evaluations.
   CHECK(row["steps"] == 10'954);
-  CHECK(number(row, "training_days") * 86'400 == near(100'000 + 954 * 30 + 10 * 120));
+  CHECK(number(row, "training_days") * 86'400 == near(100'000 + 954 * 30));
+  CHECK(number(row, "evaluation_days") * 86'400 == near(10 * 120));
+  CHECK(number(row, "step_s") * 10'954 == near(100'000 + 954 * 30));
+  CHECK(number(row, "goodput") * number(row, "days") == near(number(row, "training_days")));
   CHECK(number(row, "tokens") == near(640'000 * 2048.0 + 122'071 * 8192.0));
   const std::string text = text_of("run", of_32 + words{"--sequence-length", "2048"} + phases);
-  for (const char* part : {"2 phases", "8192", "evaluation"}) CHECK_MESSAGE(has(text, part), part);
+  for (const char* part : {"2 phases", "8192", "evaluation", "goodput is training alone"})
+    CHECK_MESSAGE(has(text, part), part);
 
   // Of a model each phase has its own plan, and the run is their sum.
   const words model{"gpt2",

@@ -42,7 +42,9 @@ struct request {
   std::string model{};
   std::vector<std::string> kinds{};  // none: as the files say
   std::int64_t gpus = 0;             // 0: as the files say
+  std::string system{};              // of nodes, instead of kinds
   std::int64_t gpus_per_node = 0;    // 0: as the files say, or 8
+  std::int64_t link_domain = 0;      // 0: a node
   known<double> network_GBps{};      // none: the usual one
   known<network_kind> network{};
   double fragmentation = 100 * usual_fragmentation;
@@ -53,16 +55,20 @@ cluster cluster_of(const request& asked,
                    const io::training_config& said,
                    const gpu_spec& gpu,
                    std::int64_t gpus) {
-  std::int64_t in_node = asked.gpus_per_node;
-  if (in_node == 0) in_node = setups::gpus_per_node_of(said);
-  if (in_node == 0) in_node = runs::usual_gpus_per_node;
-  cluster on{
-      .gpu = gpu,
-      .nodes = 1,
-      .gpus_per_node = in_node,
-      .between_nodes = (asked.network_GBps ? *asked.network_GBps : runs::usual_network) * 1_GBps};
+  cluster on{.gpu = gpu, .between_nodes = runs::usual_network * 1_GBps};
+  if (!asked.system.empty()) on = runs::node_of_system("--system", asked.system);
+  if (asked.system.empty()) on.gpus_per_node = setups::gpus_per_node_of(said);
+  if (asked.gpus_per_node != 0) on.gpus_per_node = asked.gpus_per_node;
+  if (on.gpus_per_node == 0) on.gpus_per_node = runs::usual_gpus_per_node;
+  if (asked.link_domain != 0) on.gpus_per_link_domain = asked.link_domain;
+  if (asked.network_GBps) on.between_nodes = *asked.network_GBps * 1_GBps;
   if (asked.network) on.network = *asked.network;
   runs::set_total(on, gpus);
+  if (on.nodes == 1) on.gpus_per_link_domain = 0;
+  if (on.gpus_per_link_domain % on.gpus_per_node != 0)
+    throw guides::bad_request("--link-domain " + std::to_string(on.gpus_per_link_domain) +
+                              ": whole nodes are taken, of " + std::to_string(on.gpus_per_node) +
+                              " GPUs each");
   return on;
 }
 
@@ -103,7 +109,11 @@ guides::printed answer_to(const request& asked, const guides::output& as) {
   const setups::trainer_files files = setups::read_trainer_files("FILE", asked.files);
   made.read = files.read;
   io::training_context context;
+  const std::string of_files = made.read.config.model.empty() && made.read.config.shape
+                                   ? "a model of the files' own shape"
+                                   : made.read.config.model;
   made.model = asked.model.empty() ? made.read.config.model : asked.model;
+  if (!asked.model.empty()) made.read.config.shape = {};
   if (made.model.empty() && !made.read.config.shape)
     throw guides::bad_request("--model: no file says which model trains; give its name" +
                               remarks_in_words(made.read.remarks));
@@ -115,23 +125,29 @@ guides::printed answer_to(const request& asked, const guides::output& as) {
     context.called = named.known_as;
     context.dropouts = named.dropouts;
   }
-  if (made.model.empty()) made.model = "a model of the files' own shape";
+  if (made.model.empty()) made.model = of_files;
   if (asked.gpus != 0) context.gpus = asked.gpus;
   made.training = io::configured(made.read, context);
   if (!made.training)
     throw guides::bad_request(made.training.why + remarks_in_words(made.training.remarks));
-  const setups::gpu_of_job of_files = setups::gpu_of_files(made.read);
-  if (asked.kinds.empty() && !of_files.why.empty())
-    made.training.assumed.push_back({"gpu", of_files.why});
-  const std::vector<std::string> kinds =
-      asked.kinds.empty() ? std::vector<std::string>{of_files.id} : asked.kinds;
-  for (const gpu_spec& gpu : setups::gpus_named(kinds)) {
+  if (!asked.model.empty() && !of_files.empty() && of_files != asked.model)
+    made.training.assumed.push_back({"model", "--model " + asked.model + ", not " + of_files});
+  const setups::gpu_of_job gpu_of_files = setups::gpu_of_files(made.read);
+  if (asked.kinds.empty() && asked.system.empty() && !gpu_of_files.why.empty())
+    made.training.assumed.push_back({"gpu", gpu_of_files.why});
+  std::vector<gpu_spec> kinds;
+  if (!asked.system.empty())
+    kinds.push_back(runs::node_of_system("--system", asked.system).gpu);
+  else
+    kinds = setups::gpus_named(asked.kinds.empty() ? std::vector<std::string>{gpu_of_files.id}
+                                                   : asked.kinds);
+  for (const gpu_spec& gpu : kinds) {
     const cluster on = cluster_of(asked, made.read.config, gpu, made.training.gpus);
     made.clusters.push_back({on, judge(made.training, on, asked.fragmentation / 100)});
   }
   const bool has_network = std::any_of(
       made.clusters.begin(), made.clusters.end(), [](const auto& one) { return one.on.nodes > 1; });
-  if (has_network && !asked.network_GBps)
+  if (has_network && !asked.network_GBps && asked.system.empty())
     made.training.assumed.push_back(
         {"network",
          "a network of " + io::decimal(runs::usual_network, 0) +
@@ -151,7 +167,7 @@ guides::program command() {
           .add =
               [=](CLI::App& app) {
                 app.add_option("FILE", asked->files, "Files of one training")->required();
-                app.add_option("--model", asked->model, "Where no file says which one trains")
+                app.add_option("--model", asked->model, "The model, whatever files say")
                     ->type_name("MODEL");
                 setups::add_gpu_option(
                     app,
@@ -159,6 +175,18 @@ guides::program command() {
                     "Devices, each by itself (default: as files say, else an A100 of 80 GB)");
                 app.add_option("--gpus", asked->gpus, "All GPUs of the run (default: as files say)")
                     ->transform(guides::whole_number(1, 1 << 20))
+                    ->type_name("N");
+                app.add_option("--system",
+                               asked->system,
+                               "Nodes by name, with their GPUs, links and network (p5.48xlarge, "
+                               "gb200-nvl72), instead of --gpu")
+                    ->type_name("NAME")
+                    ->excludes("--gpu");
+                app.add_option("--link-domain",
+                               asked->link_domain,
+                               "GPUs that NVLink joins across nodes (default: as --system has it, "
+                               "else those of a node)")
+                    ->transform(guides::whole_number(1, 1 << 16))
                     ->type_name("N");
                 app.add_option("--gpus-per-node",
                                asked->gpus_per_node,

@@ -1,5 +1,6 @@
 #include "memory/command_line.hpp"
 
+#include <gpuplan/device_needs.hpp>
 #include <gpuplan/gpu.hpp>
 #include <gpuplan/memory/explanation.hpp>
 #include <gpuplan/memory/step_peaks.hpp>
@@ -8,6 +9,7 @@
 #include <gpuplan/training_setup.hpp>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -114,6 +116,20 @@ std::int64_t highest(const std::vector<stage_line>& stages) {
   return most;
 }
 
+// Who else holds memory of the device: " beside 12.0 GiB of an inference engine".
+std::string beside(const gpuplan::device_needs& needs) {
+  std::string words;
+  const auto add = [&](gpuplan::bytes held, const char* whose) {
+    if (!(held > gpuplan::bytes{})) return;
+    words += words.empty() ? " beside " : " and ";
+    words += setups::readable_bytes(static_cast<std::int64_t>(held.value())) + " of " + whose;
+  };
+  add(needs.inference, "an inference engine");
+  add(needs.communication, "buffers between GPUs");
+  add(needs.kernels, "kernels");
+  return words;
+}
+
 std::string answer_to(const request& asked, const guides::output& as) {
   const setups::arguments stated =
       setups::on_gpus(asked.setup, asked.gpus > 0 ? asked.gpus : setups::gpus_of(asked.setup));
@@ -149,7 +165,9 @@ std::string answer_to(const request& asked, const guides::output& as) {
                                 " devices; a timeline is held against one");
     const gpuplan::gpu_spec& gpu = gpus.front();
     made.gpu = gpu.name;
-    made.capacity = static_cast<std::int64_t>(usable_memory(gpu).value());
+    const gpuplan::device_needs needs = needs_of(named.setup, stated.plan, gpu);
+    made.capacity = static_cast<std::int64_t>((usable_memory(gpu) - needs.total()).value());
+    made.beside = beside(needs);
   }
   const bool draws = !asked.svg_file.empty();
   const bool compares = !asked.measured_file.empty();
@@ -159,7 +177,7 @@ std::string answer_to(const request& asked, const guides::output& as) {
         made.what,
         timed(named.setup, stated.plan, plan, gpus.empty() ? nullptr : &gpus.front()),
         made.gpu,
-        made.capacity};
+        std::max<std::int64_t>(0, made.capacity)};
     std::vector<measured_step> measured;
     if (compares) {
       measured.push_back(measured_in(

@@ -44,7 +44,9 @@ std::string when(const gpuplan::memory_explanation& why) {
 
 std::string verdict(const answer& of) {
   const std::int64_t peak = of.why.peak.total;
-  const std::string has = of.gpu + " has " + setups::readable_bytes(of.capacity) + " for PyTorch";
+  if (of.capacity <= 0) return of.gpu + " has nothing for PyTorch" + of.beside;
+  const std::string has =
+      of.gpu + " has " + setups::readable_bytes(of.capacity) + " for PyTorch" + of.beside;
   const double share = 100.0 * static_cast<double>(peak) / static_cast<double>(of.capacity);
   return has + (peak <= of.capacity ? "; the peak takes " : ", too little: the peak takes ") +
          io::decimal(share, 1) + " % of that, before what the allocator cannot use";
@@ -206,7 +208,7 @@ std::string text_of(const answer& of, const guides::output& as) {
   for (int at = 0; at < io::display_width(of.title); ++at) out += "═";
   out += '\n';
   for (const std::string& line : io::wrap(of.what, as.width - 2)) out += "  " + line + '\n';
-  if (of.capacity != 0)
+  if (!of.gpu.empty())
     for (const std::string& line : io::wrap(verdict(of), as.width - 2)) out += "  " + line + '\n';
   for (const std::string& line : io::wrap(of.compared, as.width - 2))
     if (!line.empty()) out += "  " + line + '\n';
@@ -250,7 +252,8 @@ io::table for_programs(const answer& of) {
   add_memory("peak", "all", "total", of.why.peak.total);
   add("peak", "all", "moment", gpuplan::text(of.why.when), "");
   if (of.why.layer >= 0) add("peak", "all", "layer", of.why.layer, "");
-  if (of.capacity != 0) add_memory("peak", "all", "capacity", of.capacity);
+  if (!of.gpu.empty())
+    add_memory("peak", "all", "capacity", std::max<std::int64_t>(0, of.capacity));
   if (!of.compared.empty()) add("compared", "all", "words", of.compared, "");
   for (std::size_t at = 0; at < of.why.pieces.size(); ++at) {
     const memory_piece& piece = of.why.pieces[at];

@@ -30,9 +30,10 @@ struct answer {
   std::string what;  // is trained, and how
   std::vector<line> lines{};
   gpuplan::memory_explanation why{};
-  std::size_t most_pieces = 12;  // of the peak, for people
-  std::string gpu{};             // as in `picture`
-  std::int64_t capacity = 0;
+  std::size_t most_pieces = 12;      // of the peak, for people
+  std::string gpu{};                 // as in `picture`
+  std::int64_t capacity = 0;         // 0 or less: beside the others nothing is left for tensors
+  std::string beside{};              // who they are, with what they hold
   std::string compared{};            // with what was measured; empty: with nothing
   std::vector<stage_line> stages{};  // of a pipeline; the rest says of which of them
 };

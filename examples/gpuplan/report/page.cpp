@@ -6,11 +6,13 @@
 #include <gpuplan/measured_device.hpp>
 #include <gpuplan/replay/step_time.hpp>
 #include <gpuplan/time/roofline.hpp>
+#include <gpuplan/time/stack_numbers.hpp>
 #include <gpuplan/units.hpp>
 #include <gpuplan/version.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -193,8 +195,16 @@ io::table assumptions_table(const findings& of) {
   };
   const std::string of_device = reached.source;
   const runs::own_cluster* const own = of.asked.own.get();
+  const runs::named_cluster& asked_on = of.asked.clusters[best.cluster];
+  // Also what the steps hardly tell of is theirs where a figure that is shown is no longer as
+  // before.
   const auto told = [&](stack_number number, const std::string& otherwise) {
-    return own != nullptr && own->tells(number) ? "timed steps of " + own->file : otherwise;
+    if (own == nullptr) return otherwise;
+    const stack_estimate stack = own->estimate_of(time.setup.framework, asked_on);
+    if (!stack.is_set[static_cast<std::size_t>(number)]) return otherwise;
+    const double five_figures = 5e-5;
+    const double moved = std::abs(std::log(stack.value(number) / own->before.value(number)));
+    return moved > five_figures || own->tells(number) ? "timed steps of " + own->file : otherwise;
   };
   if (const auto rate = matmul_ceiling(time.on.gpu, format_of_linears(time.setup.precision)))
     add("dense peak of products",
@@ -218,10 +228,12 @@ io::table assumptions_table(const findings& of) {
     add("of the bandwidth, other kernels reach", percent(reached.memory), of_device);
   }
   if (total_gpus(time.on) > 1)
-    if (const auto link = inside_node_ceiling(time.on))
+    if (const auto link = inside_node_ceiling(time.on)) {
+      const auto before = inside_node_ceiling(asked_on.on);
       add("a GPU's link inside its node",
           gigabytes_per_second(link->value),
-          told(stack_number::inside_node, text(link->origin)));
+          told(stack_number::inside_node, text((before ? before : link)->origin)));
+    }
   if (time.on.nodes > 1)
     if (const auto link = link_between_nodes(time.on))
       add("a node's network",

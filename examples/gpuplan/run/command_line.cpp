@@ -73,15 +73,18 @@ constexpr const char* examples =
 struct named_part {
   const char* in_words;
   const char* column;
-  duration run_time_parts::*time;
+  duration (*time)(const run& of);
 };
 constexpr named_part parts_of_time[] = {
-    {"training", "training_days", &run_time_parts::training},
-    {"checkpoints", "saving_days", &run_time_parts::saving},
-    {"work done again", "lost_days", &run_time_parts::lost},
-    {"failures not yet noticed", "detection_days", &run_time_parts::detection},
-    {"restarts", "restart_days", &run_time_parts::restart},
-    {"waits for a node", "waiting_days", &run_time_parts::waiting}};
+    {"training", "training_days", [](const run& of) { return of.training(); }},
+    {"evaluation", "evaluation_days", [](const run& of) { return of.of.evaluating; }},
+    {"checkpoints", "saving_days", [](const run& of) { return of.parts.saving; }},
+    {"work done again", "lost_days", [](const run& of) { return of.parts.lost; }},
+    {"failures not yet noticed",
+     "detection_days",
+     [](const run& of) { return of.parts.detection; }},
+    {"restarts", "restart_days", [](const run& of) { return of.parts.restart; }},
+    {"waits for a node", "waiting_days", [](const run& of) { return of.parts.waiting; }}};
 
 // What jobs and windows add to them.
 struct named_wait {
@@ -208,7 +211,7 @@ class answer {
     for (const run& one : runs_) {
       std::vector<cell> row{one.of.name(), one.of.gpus};
       if (has_tokens) row.emplace_back(plan_program::rounded_count(size_of(one)), 0);
-      row.push_back(figures(in(one.of.step, 1_s)));
+      row.push_back(figures(in(one.step(), 1_s)));
       for (const duration& time : {one.times.low, one.times.median, one.times.high})
         row.push_back(figures(in(time, 1_d)));
       if (has_sure) row.push_back(figures(in(one.times.sure, 1_d)));
@@ -217,7 +220,7 @@ class answer {
           const known<money> paid = one.cost(time);
           row.push_back(paid ? figures(in(*paid, 1_usd)) : cell());
         }
-      row.emplace_back(percent(one.parts.goodput()));
+      row.emplace_back(percent(one.goodput()));
       row.push_back(figures(one.parts.failures));
       if (has_jobs()) row.emplace_back(one.jobs);
       if (has_limits()) row.emplace_back(percent(one.kept));
@@ -233,6 +236,7 @@ class answer {
 
   [[nodiscard]] io::table where_time_goes() const {
     io::table table{.title = "where the days go, at the middle rates"};
+    if (asked_.phases.evaluate_every > 0) table.title += "; goodput is training alone";
     table.columns.push_back({.name = "what"});
     for (const run& one : runs_) {
       table.columns.push_back({.name = name_of(one), .align = io::alignment::point});
@@ -250,8 +254,7 @@ class answer {
       }
       if (has_any) table.rows.push_back(row);
     };
-    for (const named_part& part : parts_of_time)
-      add(part.in_words, [&](const run& of) { return of.parts.*part.time; });
+    for (const named_part& part : parts_of_time) add(part.in_words, part.time);
     for (const named_wait& wait : waits_of_jobs)
       add(wait.in_words, [&](const run& of) { return of.jobs_of_parts.*wait.time; });
     add("the run", [](const run& of) { return of.jobs_of_parts.time(); });
@@ -390,8 +393,7 @@ class answer {
     for (const run& one : runs_) {
       io::stacked_bars::bar bar{};
       bar.name = name_of(one);
-      for (const named_part& part : parts_of_time)
-        bar.values.push_back(in(one.parts.*part.time, 1_d));
+      for (const named_part& part : parts_of_time) bar.values.push_back(in(part.time(one), 1_d));
       for (const named_wait& wait : waits)
         bar.values.push_back(in(one.jobs_of_parts.*wait.time, 1_d));
       chart.bars.push_back(bar);
@@ -454,7 +456,7 @@ class answer {
                             one.of.batch,
                             runs::micro_batch_cell(one.of),
                             runs::fits_cell(one.of),
-                            in(one.of.step, 1_s),
+                            in(one.step(), 1_s),
                             one.of.steps,
                             in(one.times.low, 1_d),
                             in(one.times.median, 1_d),
@@ -465,7 +467,7 @@ class answer {
         const known<money> paid = one.cost(time);
         row.push_back(paid ? cell{in(*paid, 1_usd)} : cell());
       }
-      row.emplace_back(one.parts.goodput());
+      row.emplace_back(one.goodput());
       row.emplace_back(one.parts.failures);
       row.emplace_back(one.jobs);
       row.emplace_back(in(one.queued, 1_d));
@@ -502,7 +504,7 @@ class answer {
       } else {
         row.resize(row.size() + 2);
       }
-      for (const named_part& part : parts_of_time) row.emplace_back(in(one.parts.*part.time, 1_d));
+      for (const named_part& part : parts_of_time) row.emplace_back(in(part.time(one), 1_d));
       row.emplace_back(one.note);
       table.rows.push_back(row);
     }

@@ -375,6 +375,10 @@ std::string reclaims(const request& asked, const std::vector<run>& runs) {
   return all;
 }
 
+duration run::step() const { return of.step - of.evaluating / static_cast<double>(of.steps); }
+duration run::training() const { return parts.training - of.evaluating; }
+double run::goodput() const { return training() / parts.total(); }
+
 known<money> run::cost(duration held_for) const {
   const known<dated_price>& each = of.on.on.price_per_gpu;
   if (!each) return {};

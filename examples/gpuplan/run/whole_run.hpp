@@ -60,6 +60,10 @@ struct run {
   gpuplan::known<gpuplan::power> mean{};  // of all that is paid, with the building
   std::string note{};
 
+  /// Of training alone: the mean step, its part of the days, and its share of all that is held.
+  [[nodiscard]] gpuplan::duration step() const;
+  [[nodiscard]] gpuplan::duration training() const;
+  [[nodiscard]] double goodput() const;
   [[nodiscard]] gpuplan::known<gpuplan::money> cost(gpuplan::duration held_for) const;
   [[nodiscard]] gpuplan::known<gpuplan::energy> energy(gpuplan::duration held_for) const;
 };

@@ -321,6 +321,10 @@ void add_cluster_options(CLI::App& app, cluster_words& to) {
   add_cost_options(app, to);
 }
 
+cluster node_of_system(const std::string& option, const std::string& name) {
+  return cluster_of(system_named(option, name));
+}
+
 std::vector<named_cluster> clusters_of(const cluster_words& given,
                                        const cluster_defaults& otherwise) {
   const auto stated = stated_in_file(given);

@@ -53,6 +53,10 @@ struct cluster_defaults {
 inline constexpr std::int64_t usual_gpus_per_node = 8;
 inline constexpr double usual_network = 200;  // GB/s of a node: eight adapters of 200 Gbit/s
 
+/// One node of the catalogue's system of this name. Throws `guides::bad_request`, which names the
+/// option, where there is none.
+[[nodiscard]] gpuplan::cluster node_of_system(const std::string& option, const std::string& name);
+
 /// `--gpu`, `--system`, `--gpus`, `--nodes`, `--gpus-per-node`, `--link-domain`, `--link`,
 /// `--network`, `--network-kind`, `--price`, `--power`, `--carbon`, `--prices` and `--cluster`,
 /// `--slurm-nodes`, `--price-list`, `--region` and `--spot`.

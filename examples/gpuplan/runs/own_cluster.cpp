@@ -2,8 +2,10 @@
 
 #include <gpuplan/io/characters.hpp>
 #include <gpuplan/io/sweep/columns.hpp>
+#include <gpuplan/precision.hpp>
 #include <gpuplan/result.hpp>
 #include <gpuplan/time/roofline.hpp>
+#include <gpuplan/time/step_rates.hpp>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -261,6 +263,20 @@ std::string network_of(const own_step& one) {
               : std::string(" by ") + constants_between_nodes(one.on.on.network).kind);
 }
 
+// Throws where a step would have done more than the device's peak, of the pairs that a mask leaves.
+void check_is_possible(const own_step& one) {
+  const training_setup& setup = one.is.time.setup;
+  const gpu_spec& gpu = one.is.time.on.gpu;
+  if (!one.time || !(*one.time > duration{}) || !peak(gpu, format_of_linears(setup.precision)))
+    return;
+  const step_rates rates = rates_of(setup, gpu, one.is.plan, *one.time, attention_pairs::visible);
+  const double reached = setup.saves_costly_results ? rates.mfu : rates.hfu;
+  if (reached > 1)
+    throw bad_request("step_s " + io::decimal(in(*one.time, 1_s), 3) + " s is " +
+                      io::decimal(100 * reached, 0) + " % of the peak of " + gpu.id +
+                      "; at most 100 % is taken");
+}
+
 // Throws where steps differ in what one cluster and one software have alike.
 void check_alike(const own_cluster& own, const std::string& where) {
   const own_step* across = nullptr;
@@ -310,6 +326,7 @@ own_cluster own_cluster_in(std::string_view text,
     for (const line_of_table& one : table.lines) {
       line = one.line;
       own.steps.push_back(step_in(table, one, std::filesystem::path(file).parent_path()));
+      check_is_possible(own.steps.back());
     }
   } catch (const bad_request& error) {
     const std::string said = error.what();
@@ -371,9 +388,12 @@ stack_estimate own_cluster::estimate_of(const framework& software, const named_c
 }
 
 bool own_cluster::tells(stack_number number) const {
-  const double said = 0.98;
-  return found.is_set[static_cast<std::size_t>(number)] &&
-         found.spread(number) < said * before.spread(number);
+  if (!found.is_set[static_cast<std::size_t>(number)]) return false;
+  const double narrower = 0.98;
+  const double moved = 0.1;  // of what was known
+  const double spread = before.spread(number);
+  return found.spread(number) < narrower * spread ||
+         std::abs(std::log(found.value(number) / before.value(number))) > moved * spread;
 }
 
 double factor_either_way(const stack_estimate& by, stack_number number) {

@@ -31,6 +31,7 @@ class search {
 
   std::vector<remedy> all() {
     recomputing_is_enough_ = try_recomputing("", "", setup_);
+    reduce_always();
     take_liger();
     share();
     if (setup_.trains.what == training::full) train_adapters();
@@ -71,6 +72,17 @@ class search {
     return try_out(options + (options.empty() ? "" : " ") + "--recompute full",
                    words + (words.empty() ? "" : ", ") + "full recomputation",
                    setup);
+  }
+
+  // Gradients that wait for the last micro-batch are whole.
+  void reduce_always() {
+    const engine& by = setup_.framework.engine;
+    if (one_.accumulation == 1 || !by.is->gathers_weights || by.reduces_every_micro_batch) return;
+    training_setup reduced = setup_;
+    reduced.framework.engine.reduces_every_micro_batch = true;
+    try_out("sync_each_batch: true in the file",
+            "gradients reduced in each micro-batch (sync_each_batch: true)",
+            reduced);
   }
 
   // Its loss has no logits, which are the most of small batches.

@@ -18,9 +18,10 @@ struct remedy {
   gpuplan::bytes needed{};  // for a micro-batch of 1
 };
 
-/// Methods on as many of these GPUs whose micro-batch of 1 fits: recomputation, Liger's kernels,
-/// shared states, adapters, the longest sequences of a half, a quarter and so on; and last the
-/// smallest GPU of the same vendor that has room for the stated method.
+/// Methods on as many of these GPUs whose micro-batch of 1 fits: recomputation, gradients that are
+/// reduced at once, Liger's kernels, shared states, adapters, the longest sequences of a half, a
+/// quarter and so on; and last the smallest GPU of the same vendor that has room for the stated
+/// method.
 [[nodiscard]] std::vector<remedy> remedies_of(const gpuplan::training_setup& setup,
                                               const gpuplan::batch_plan& plan,
                                               const gpuplan::gpu_spec& gpu,

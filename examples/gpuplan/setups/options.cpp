@@ -392,7 +392,9 @@ void choose_precision(const arguments& given, training_setup& to) {
                         to.framework.engine.is->name->text + " has no such; bf16 it has");
     to.precision = *recipe;
   }
-  if (given.quantised_weights) to.precision.quantised_weights = true;
+  const known<bool>& said = given.files.config.quantised_weights;
+  if (given.quantised_weights || (said && *said && quantises_linears(to.precision)))
+    to.precision.quantised_weights = true;
 }
 
 void add_degree(
@@ -910,7 +912,8 @@ named_setup setup_of(const arguments& given) {
   if (!given.from.empty() && given.precision.empty() && made.setup.precision.fp8_linears &&
       !validate(made.setup, given.plan)) {
     training_setup in_bf16 = made.setup;
-    in_bf16.precision.fp8_linears = false;
+    in_bf16.precision.fp8_linears = in_bf16.precision.fp4_linears = false;
+    in_bf16.precision.quantised_weights = false;
     in_bf16.precision.scaling = precision_recipe{}.scaling;
     if (validate(in_bf16, given.plan)) made.setup = in_bf16;
   }

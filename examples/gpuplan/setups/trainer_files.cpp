@@ -75,8 +75,12 @@ void tell_all(const CLI::App& app, arguments& given) {
   }
   const io::configured_training made = io::configured(given.files, context);
   for (const io::remark& one : made.remarks) tell(one.key + ": " + one.text);
+  const bool searches_plans = app.get_option_no_throw("--plans") != nullptr;
   for (const io::assumption& one : made.assumed) {
-    if (counts(one)) tell("taken as " + one.text);
+    if (counts(one))
+      tell(searches_plans && one.member == "gpus" && !is_given("--slurm-nodes")
+               ? "taken as a node: no file says how many GPUs"
+               : "taken as " + one.text);
     if (one.member == "liger_kernels" && !is_given("--liger")) given.liger = false;
     if (one.member == "cut_cross_entropy" && !is_given("--cut-cross-entropy"))
       given.cut_cross_entropy = false;

@@ -2,6 +2,7 @@
 
 #include <gpuplan/detail/integer.hpp>
 #include <gpuplan/gpu.hpp>
+#include <gpuplan/io/characters.hpp>
 #include <gpuplan/io/table.hpp>
 #include <gpuplan/memory/transformer.hpp>
 #include <gpuplan/planner.hpp>
@@ -13,6 +14,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -80,6 +82,13 @@ described_plan described(const runs::stated_step& of, const std::string& precisi
 }
 
 std::string answer_to(const request& asked, const guides::output& as) {
+  const auto place_of = [](const std::string& file) {
+    return std::filesystem::absolute(file).lexically_normal();
+  };
+  if (!asked.trace_file.empty() && !asked.svg_file.empty() &&
+      place_of(asked.trace_file) == place_of(asked.svg_file))
+    throw guides::bad_request("--svg " + io::printable(asked.svg_file) +
+                              ": --trace is written to this file; another one is taken");
   const setups::arguments& given = asked.step.setup;
   const runs::named_cluster on = runs::cluster_of(asked.step.clusters, runs::defaults_of(given));
   const runs::stated_step stated = runs::step_of(asked.step, on);
@@ -100,7 +109,7 @@ std::string answer_to(const request& asked, const guides::output& as) {
           std::string("--measured: operators are predicted of eager code alone, and not of this "
                       "step: ") +
           failure_text(predicted.why()).c_str());
-    return compared(*predicted, measured, as);
+    return compared(*predicted, measured, on.on.gpu, as);
   }
   std::string drawn;
   if (!asked.trace_file.empty() || !asked.svg_file.empty()) {
@@ -114,12 +123,12 @@ std::string answer_to(const request& asked, const guides::output& as) {
   if (step.rates.mfu > 1)
     guides::remark("MFU and HFU count attention to all tokens, of which windows skip most");
   if (!traits_of(as.format).for_people) {
-    if (asked.explain) return explained(explain_time(stated.time, stated.plan), as);
     io::table table;
     plan_program::add_columns(table);
     std::vector<cell> row;
     plan_program::add_cells(row, step);
     table.rows.push_back(row);
+    if (asked.explain) add_explanation(table, explain_time(stated.time, stated.plan));
     return guides::render(table, as);
   }
   io::table parts = plan_program::seconds_of(step);

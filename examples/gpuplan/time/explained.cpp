@@ -6,6 +6,7 @@
 #include <gpuplan/units.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -25,61 +26,6 @@ const plan_program::step_part& part_of(const time_piece& piece) {
   const auto all = plan_program::step_parts();
   return *std::find_if(
       all.begin(), all.end(), [&](const auto& one) { return one.time == piece.part; });
-}
-
-io::table for_programs(const time_explanation& of) {
-  io::table out;
-  for (const char* name : {"table",
-                           "part",
-                           "what",
-                           "bound_by",
-                           "s",
-                           "pct",
-                           "saved_s",
-                           "saved_pct",
-                           "times",
-                           "amount",
-                           "unit",
-                           "rate_per_s",
-                           "calls",
-                           "latency_s",
-                           "hidden_s",
-                           "formula"})
-    out.columns.push_back({.name = name});
-  const auto seconds = [](duration time) { return cell(in(time, 1_s)); };
-  const auto share = [&](duration time) { return cell(100 * (time / of.step)); };
-  for (const time_piece& piece : of.pieces())
-    out.rows.push_back({"pieces",
-                        part_of(piece).name,
-                        text(piece.cause),
-                        text(piece.bound_by),
-                        seconds(piece.time()),
-                        share(piece.time()),
-                        cell(),
-                        cell(),
-                        piece.times,
-                        piece.amount,
-                        piece.unit == amount_unit::flop   ? "FLOP"
-                        : piece.unit == amount_unit::byte ? "B"
-                                                          : "s",
-                        piece.rate,
-                        piece.calls,
-                        piece.latency,
-                        piece.hidden,
-                        io::formula(piece)});
-  for (const time_saving& one : of.savings) {
-    std::vector<cell> row{"better",
-                          cell(),
-                          cell(),
-                          text(one.of),
-                          seconds(one.bound),
-                          share(one.bound),
-                          seconds(one.saved),
-                          share(one.saved)};
-    row.resize(out.columns.size());
-    out.rows.push_back(row);
-  }
-  return out;
 }
 
 io::table pieces_of(const time_explanation& of) {
@@ -129,8 +75,68 @@ io::table savings_of(const time_explanation& of) {
 }  // namespace
 
 std::string explained(const time_explanation& of, const guides::output& as) {
-  if (!traits_of(as.format).for_people) return guides::render(for_programs(of), as);
   return guides::render(pieces_of(of), as) + "\n" + guides::render(savings_of(of), as);
+}
+
+void add_explanation(io::table& to, const time_explanation& of) {
+  const std::size_t of_step = to.columns.size();
+  to.columns.insert(to.columns.begin(), {.name = "table"});
+  std::vector<cell>& step = to.rows.front();
+  step.insert(step.begin(), "step");
+  for (const char* name : {"part",
+                           "what",
+                           "bound_by",
+                           "s",
+                           "pct",
+                           "saved_s",
+                           "saved_pct",
+                           "times",
+                           "amount",
+                           "unit",
+                           "rate_per_s",
+                           "calls",
+                           "latency_s",
+                           "hidden_s",
+                           "formula"})
+    to.columns.push_back({.name = name});
+  step.resize(to.columns.size());
+  const auto add = [&](const char* table, const std::vector<cell>& cells) {
+    std::vector<cell> row{table};
+    row.resize(1 + of_step);
+    row.insert(row.end(), cells.begin(), cells.end());
+    row.resize(to.columns.size());
+    to.rows.push_back(row);
+  };
+  const auto seconds = [](duration time) { return cell(in(time, 1_s)); };
+  const auto share = [&](duration time) { return cell(100 * (time / of.step)); };
+  for (const time_piece& piece : of.pieces())
+    add("pieces",
+        {part_of(piece).name,
+         text(piece.cause),
+         text(piece.bound_by),
+         seconds(piece.time()),
+         share(piece.time()),
+         cell(),
+         cell(),
+         piece.times,
+         piece.amount,
+         piece.unit == amount_unit::flop   ? "FLOP"
+         : piece.unit == amount_unit::byte ? "B"
+                                           : "s",
+         piece.rate,
+         piece.calls,
+         piece.latency,
+         piece.hidden,
+         io::formula(piece)});
+  for (const time_saving& one : of.savings)
+    add("better",
+        {cell(),
+         cell(),
+         text(one.of),
+         seconds(one.bound),
+         share(one.bound),
+         seconds(one.saved),
+         share(one.saved)});
 }
 
 }  // namespace time_program

@@ -1,5 +1,7 @@
 #include "time/measured.hpp"
 
+#include <gpuplan/catalog/gpu_names.hpp>
+#include <gpuplan/io/characters.hpp>
 #include <gpuplan/io/format.hpp>
 #include <gpuplan/io/profiler_trace.hpp>
 #include <gpuplan/io/table.hpp>
@@ -12,6 +14,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -110,6 +113,34 @@ std::vector<compared_row> rows_of(const step_trace& predicted, const io::profile
   return rows;
 }
 
+void remark_on_device(const io::profiled_step& measured, const gpu_spec& on) {
+  const auto is_it = [&](const std::string& name) {
+    const catalog::gpu_list meant = catalog::gpus_named(name.substr(0, name.find(" MIG ")));
+    return std::any_of(meant.begin(), meant.end(), [&](const gpu_spec* one) {
+      return std::string_view(one->id) == on.id;
+    });
+  };
+  const std::vector<std::string>& all = measured.devices;
+  if (all.empty() || std::any_of(all.begin(), all.end(), is_it)) return;
+  guides::remark("--measured: the trace was made on " + io::printable(all.front()) +
+                 ", and the step is predicted of " + on.id);
+}
+
+// Of another model, batch or sequence length hardly any product has the same sizes.
+void remark_on_matmuls(const std::vector<compared_row>& rows, const io::profiled_step& measured) {
+  std::int64_t predicted = 0;
+  std::int64_t found = 0;
+  for (const compared_row& row : rows) {
+    if (row.group != operator_group::matmul) continue;
+    predicted += row.predicted.operators;
+    found += std::min(row.measured.operators, row.predicted.operators);
+  }
+  if (!measured.has_shapes || 10 * found >= predicted) return;
+  guides::remark("--measured: of " + std::to_string(predicted) +
+                 " products predicted the trace has " + std::to_string(found) +
+                 ": it is of another model, batch or sequence length");
+}
+
 std::string order_of_matmuls(const step_trace& predicted, const io::profiled_step& measured) {
   std::vector<matmul_sizes> said;
   for (const traced_operator& one : predicted.operators)
@@ -201,8 +232,11 @@ io::profiled_step measured_in(const std::string& option, const std::string& file
 
 std::string compared(const step_trace& predicted,
                      const io::profiled_step& measured,
+                     const gpu_spec& on,
                      const guides::output& as) {
   const std::vector<compared_row> rows = rows_of(predicted, measured);
+  remark_on_device(measured, on);
+  remark_on_matmuls(rows, measured);
   const std::vector<total> totals = totals_of(predicted, measured);
   if (!traits_of(as.format).for_people) return for_programs(rows, totals, measured.has_kernels, as);
   const auto number = io::alignment::point;

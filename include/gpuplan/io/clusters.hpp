@@ -3,7 +3,10 @@
 // What a person has to train on, as a file in TOML says it: clusters with their GPUs, network,
 // price, power and carbon. Needs toml++, as toml.hpp does.
 
+#include <gpuplan/catalog/gpu_names.hpp>
+#include <gpuplan/catalog/gpus.hpp>
 #include <gpuplan/cluster.hpp>
+#include <gpuplan/gpu.hpp>
 #include <gpuplan/io/characters.hpp>
 #include <gpuplan/io/table.hpp>
 #include <gpuplan/io/toml.hpp>
@@ -26,7 +29,7 @@ struct stated_cluster {
   std::string gpu{};     // as people write it: "h100", "NVIDIA A100-SXM4-80GB"
   std::string system{};  // as `catalog::find_system` takes it, in place of `gpu` and its numbers
   std::int64_t nodes = 1;
-  std::int64_t gpus_per_node = 0;
+  std::int64_t gpus_per_node = 0;         // 0: not said
   std::int64_t gpus_per_link_domain = 0;  // as in `cluster`
   known<bandwidth> inside_node{};         // of one GPU, each direction
   known<bandwidth> between_nodes{};       // of one node, each direction, all adapters together
@@ -87,9 +90,7 @@ class cluster_reader {
     }
     if (!why_.empty()) return made_;
     if (made_.gpu.empty() && made_.system.empty())
-      lacks("gpu", "the name of its GPUs, such as \"h100\", or a system is taken");
-    if (made_.gpus_per_node == 0 && made_.system.empty())
-      lacks("gpus_per_node", "a whole number from 1 to 1024 is taken");
+      lacks("gpu", "the name of its GPUs, such as \"h100-sxm\", or a system is taken");
     if (made_.price_per_gpu && made_.date.empty())
       lacks("date",
             "the day on which price_per_gpu_hour was true, such as \"2026-08-27\", is taken");
@@ -121,6 +122,16 @@ class cluster_reader {
     else
       refuse(key, is, taken);
   }
+  void gpu(const std::string& key, const value& is) {
+    text(key, is, made_.gpu, "the name of its GPUs, such as \"h100-sxm\",");
+    if (!why_.empty() || catalog::find_gpu(made_.gpu)) return;
+    const catalog::gpu_list meant = catalog::gpus_named(made_.gpu);
+    if (meant.count < 2) return;
+    std::string names;
+    for (const gpu_spec* one : meant)
+      names += (names.empty() ? "\"" : ", \"") + std::string(one->id) + "\"";
+    refuse(key, is, "one of " + names);
+  }
   void count(const std::string& key, const value& is, std::int64_t& to, std::int64_t most) {
     if (is.integer() && *is.integer() >= 1 && *is.integer() <= most)
       to = *is.integer();
@@ -140,7 +151,7 @@ class cluster_reader {
   }
 
   void read(const std::string& key, const value& is) {
-    if (key == "gpu") return text(key, is, made_.gpu, "the name of its GPUs, such as \"h100\",");
+    if (key == "gpu") return gpu(key, is);
     if (key == "system")
       return text(key, is, made_.system, "the name of a system, such as \"p5.48xlarge\",");
     if (key == "gpus_per_link_domain") return count(key, is, made_.gpus_per_link_domain, 1 << 16);
@@ -204,8 +215,8 @@ class cluster_reader {
 ///
 ///     [lab]
 ///     gpu = "rtx_a6000"            # must be there,
-///     gpus_per_node = 8            # as must this,
-///     system = "p5.48xlarge"       # or this in their place
+///     system = "p5.48xlarge"       # or this in its place
+///     gpus_per_node = 8            # as the command line has it
 ///     gpus_per_link_domain = 72    # those that NVLink joins, where that leads across nodes
 ///     nodes = 2                    # 1
 ///     network_GBps = 25            # of a node, each direction
@@ -219,8 +230,8 @@ class cluster_reader {
 ///     reclaimed_hours = 40         # of a preemptible node, on average until it is taken back
 ///
 /// Refused, with the key, what it is and what would be taken: other keys, values that are no such
-/// thing, and what must be there and is not; what is no TOML, with the line; a file without a
-/// cluster.
+/// thing, a name of several devices, and what must be there and is not; what is no TOML, with the
+/// line; a file without a cluster.
 [[nodiscard]] inline read_clusters read_clusters_of(std::string_view text) {
   const parsed_value file = parse_toml(text);
   if (!file) return {{}, file.why};

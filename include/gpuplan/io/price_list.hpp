@@ -57,10 +57,15 @@ namespace detail {
 
 /// The lines of a list in CSV that have an accelerator. The first names the columns: InstanceType,
 /// AcceleratorName and AcceleratorCount must be there, and Price or SpotPrice, in dollars an hour
-/// of the instance; Region and the others may be. Lines with a part of a GPU are left out. Refused:
-/// a missing column, a line that has other columns, a number that is none, a list without a GPU.
+/// of the instance; Region and the others may be. A byte order mark is passed over, and lines with
+/// a part of a GPU are left out. Refused: a missing column, columns that other characters than
+/// commas separate, a line that has other columns, a number that is none, a list without a GPU.
 [[nodiscard]] inline read_prices read_price_list(std::string_view text) {
+  constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+  if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
   const detail::csv_record head = detail::take_csv_record(text);
+  if (head.cells.size() == 1 && head.cells.front().find_first_of(";\t") != std::string::npos)
+    return {.why = "its columns are not separated by commas"};
   const auto column = [&](std::string_view name) {
     return static_cast<std::size_t>(std::find(head.cells.begin(), head.cells.end(), name) -
                                     head.cells.begin());

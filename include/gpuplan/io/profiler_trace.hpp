@@ -3,11 +3,12 @@
 // Reads what PyTorch's profiler writes of a training step (`export_chrome_trace`). Needs
 // nlohmann/json, as json.hpp does.
 
+#include <gpuplan/io/characters.hpp>
 #include <gpuplan/io/json_depth.hpp>
+#include <gpuplan/io/table.hpp>
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
@@ -81,6 +82,8 @@ struct profiled_step {
   double host = 0;            // s from the first operator's begin to the last one's end
   double device = 0;          // s from the first kernel's begin to the last one's end
   double idle = 0;            // s of these in which no kernel runs
+  // Of the machine, as the driver calls them: "NVIDIA H100 80GB HBM3".
+  std::vector<std::string> devices{};
 };
 
 struct parsed_profile {
@@ -135,7 +138,10 @@ namespace detail {
   for (const std::string_view one : {"_flash_attention_",
                                      "_efficient_attention_",
                                      "_cudnn_attention_",
-                                     "_scaled_dot_product_flash_attention_for_cpu"})
+                                     // older ones launch by these
+                                     "_scaled_dot_product_flash_attention",
+                                     "_scaled_dot_product_efficient_attention",
+                                     "_scaled_dot_product_cudnn_attention"})
     if (name.substr(0, one.size()) == one) return attention;
   // What computes element by element, gathers, scatters, normalises, copies or fills.
   for (const std::string_view one : {"add",        "mul",
@@ -179,7 +185,7 @@ class profile_reader {
  public:
   /// One event of the trace.
   void take(const nlohmann::json& event) {
-    if (!event.is_object()) return;
+    ++events_;
     const std::string kind = words(event, "ph");
     if (kind != "X") return;
     const std::string cat = words(event, "cat");
@@ -187,13 +193,14 @@ class profile_reader {
     const bool is_runtime = cat == "cuda_runtime" || cat == "cuda_driver";
     const bool is_range = cat == "user_annotation";
     if (!is_kernel && !is_runtime && !is_range && cat != "cpu_op") return;
-    timed one{.name = words(event, "name"),
-              .begin = number(event, "ts"),
-              .seconds = number(event, "dur"),
-              .thread = number(event, "tid")};
-    if (!(one.seconds >= 0) || !std::isfinite(one.begin + one.seconds)) return;
-    one.begin /= 1e6;
-    one.seconds /= 1e6;
+    timed one{.name = words(event, "name"), .thread = number(event, "tid")};
+    const bool is_step = is_range && one.name.rfind("ProfilerStep#", 0) == 0;
+    if (is_range && !is_step && one.name.rfind("Optimizer.step", 0) != 0) return;
+    // Of calls the ids alone count.
+    if (!is_runtime) {
+      one.begin = seconds(event, "ts", -most_of_clock, most_of_clock);
+      one.seconds = seconds(event, "dur", 0, year);
+    }
     const auto args = event.find("args");
     if (args != event.end() && args->is_object()) {
       one.id = whole(*args, "External id");
@@ -201,8 +208,6 @@ class profile_reader {
       if (cat == "cpu_op") one.sizes = sizes_of(one.name, *args);
       has_shapes_ = has_shapes_ || args->contains("Input Dims");
     }
-    const bool is_step = is_range && one.name.rfind("ProfilerStep#", 0) == 0;
-    if (is_range && !is_step && one.name.rfind("Optimizer.step", 0) != 0) return;
     (is_kernel    ? kernels_
      : is_runtime ? calls_
      : is_step    ? steps_
@@ -212,6 +217,7 @@ class profile_reader {
   }
 
   [[nodiscard]] parsed_profile finished() {
+    if (!why_.empty()) return {.why = why_};
     if (operators_.empty())
       return {.why =
                   "it has no operators (events of category cpu_op): profile a step with "
@@ -227,6 +233,10 @@ class profile_reader {
     });
     nest();
     step.has_kernels ? give_kernels(step) : take_innermost(step);
+    if (step.has_kernels && step.launches == 0)
+      return {.why =
+                  "no kernel has the External id of an operator of its last step, or the "
+                  "correlation of a call that has"};
     std::sort(
         step.operators.begin(),
         step.operators.end(),
@@ -243,6 +253,8 @@ class profile_reader {
 
  private:
   static constexpr std::size_t none = static_cast<std::size_t>(-1);
+  static constexpr double year = 365 * 86'400.0;  // s
+  static constexpr double most_of_clock = 1e11;   // s
   struct timed {
     std::string name{};
     double begin = 0;
@@ -267,8 +279,20 @@ class profile_reader {
     const auto found = of.find(name);
     return found != of.end() && found->is_number() ? found->get<double>() : 0;
   }
+  // Of an event that says it in microseconds; keeps what is first wrong.
+  double seconds(const nlohmann::json& event, const char* name, double least, double most) {
+    const auto found = event.find(name);
+    if (found == event.end()) return 0;
+    const double given = found->is_number() ? found->get<double>() / 1e6 : most + 1;
+    if (given >= least && given <= most) return given;
+    if (why_.empty())
+      why_ = "event " + std::to_string(events_) + ", " + printable(words(event, "name")) + ": " +
+             name + " is " + printable(found->dump()) + "; a number of microseconds from " +
+             decimal(1e6 * least, 0) + " to " + decimal(1e6 * most, 0) + " is taken";
+    return 0;
+  }
   static std::int64_t whole(const nlohmann::json& of, const char* name) {
-    const double found = of.contains(name) ? number(of, name) : -1;
+    const double found = of.contains(name) && of[name].is_number() ? number(of, name) : -1;
     return found >= 0 && found < 9e15 ? static_cast<std::int64_t>(found) : -1;
   }
   // Of its two matrices: [[m, k], [k, n]], behind a bias in addmm and baddbmm.
@@ -420,6 +444,8 @@ class profile_reader {
   std::vector<timed> steps_{};
   std::vector<timed> updates_{};  // by optimizers
   bool has_shapes_ = false;
+  std::int64_t events_ = 0;
+  std::string why_{};
 };
 
 }  // namespace detail
@@ -428,22 +454,27 @@ class profile_reader {
 /// without one. Kernels belong to the operator with their `External id`, or with that of the call
 /// of their `correlation`; other events are passed over. Tried with PyTorch 2.15: traces of its
 /// CPU, and of its CUDA code on a device that runs nothing, whose profiler saw no kernels. Refuses,
-/// with a sentence, what is no JSON, nests too deeply, is compressed, or has no operators.
+/// with a sentence, what is no JSON, nests too deeply, is compressed, has no operators, kernels of
+/// none of them, or an event at a time that cannot be.
 [[nodiscard]] inline parsed_profile read_profiler_trace(std::string_view bytes) {
   if (bytes.substr(0, 2) == "\x1f\x8b")
     return {.why = "it is compressed (gzip); decompress it first: gunzip -k FILE"};
   if (is_too_deep(bytes)) return {.why = "it nests lists and objects too deeply to be a trace"};
   detail::profile_reader reader;
   bool has_events = false;
-  std::string in;  // the member of the document that is read
+  std::string in;           // the member of the document that is read
+  int depth_of_events = 2;  // 1 where the document is a list of them
   const auto take = [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& parsed) {
     using kind = nlohmann::json::parse_event_t;
     if (event == kind::key && depth == 1) in = parsed.get<std::string>();
-    if (event == kind::array_start && depth == 0) in = "traceEvents";
-    const bool is_list = (depth == 1 || depth == 0) && event == kind::array_start;
+    if (event == kind::array_start && depth == 0) {
+      in = "traceEvents";
+      depth_of_events = 1;
+    }
+    const bool is_list = event == kind::array_start && depth == depth_of_events - 1;
     if (is_list && in == "traceEvents") has_events = true;
-    const bool is_event = event == kind::object_end && in == "traceEvents" &&
-                          (depth == 2 || (depth == 1 && has_events));
+    const bool is_event =
+        event == kind::object_end && in == "traceEvents" && depth == depth_of_events;
     if (!is_event) return true;
     reader.take(parsed);
     return false;
@@ -451,7 +482,13 @@ class profile_reader {
   const nlohmann::json document = nlohmann::json::parse(bytes, take, false);
   if (document.is_discarded()) return {.why = "it is not whole JSON"};
   if (!has_events) return {.why = "it has no traceEvents: not a trace of PyTorch's profiler"};
-  return reader.finished();
+  parsed_profile read = reader.finished();
+  if (document.is_object())
+    if (const auto found = document.find("deviceProperties"); found != document.end())
+      for (const nlohmann::json& device : *found)
+        if (device.is_object() && device.contains("name") && device["name"].is_string())
+          read.step.devices.push_back(device["name"].get<std::string>());
+  return read;
 }
 
 }  // namespace gpuplan::io

@@ -19,6 +19,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -58,6 +59,33 @@ namespace detail {
   return word;
 }
 
+// Adds what a merge key (<<) holds: a map, or a list of maps, of which earlier ones go before later
+// ones. In `to` the last member of a name counts.
+inline void merge(const YAML::Node& key, const YAML::Node& node, value held, value::object& to) {
+  if (held.members() != nullptr) held = value::list{std::move(held)};
+  const value::list* const maps = held.items();
+  if (maps == nullptr || std::any_of(maps->begin(), maps->end(), [](const value& item) {
+        return item.members() == nullptr;
+      }))
+    throw YAML::Exception(key.Mark(),
+                          "<< is " +
+                              (maps != nullptr ? "a list with more than maps"
+                                               : "\"" + node.Scalar().substr(0, 80) + "\"") +
+                              "; a map or a list of maps is taken");
+  for (auto map = maps->rbegin(); map != maps->rend(); ++map)
+    to.insert(to.end(), map->members()->begin(), map->members()->end());
+}
+
+// Of several members of a name the last.
+[[nodiscard]] inline value::object last_of_each(value::object members) {
+  std::unordered_set<std::string> names;
+  value::object made;
+  for (auto member = members.rbegin(); member != members.rend(); ++member)
+    if (names.insert(member->first).second) made.push_back(std::move(*member));
+  std::reverse(made.begin(), made.end());
+  return made;
+}
+
 // `left`: values that may still be read; an alias is read again wherever it stands, so a few lines
 // could stand for more than any memory holds.
 [[nodiscard]] inline value value_of(const YAML::Node& node, int depth, std::size_t& left) {
@@ -76,12 +104,19 @@ namespace detail {
       return items;
     }
     case YAML::NodeType::Map: {
+      value::object merged;
       value::object members;
       for (const auto& member : node) {
         if (!member.first.IsScalar()) throw std::length_error("a key of it is no word");
-        members.emplace_back(member.first.Scalar(), value_of(member.second, depth + 1, left));
+        value held = value_of(member.second, depth + 1, left);
+        if (member.first.Scalar() == "<<" && member.first.Tag() != "!")  // not in quotes
+          merge(member.first, member.second, std::move(held), merged);
+        else
+          members.emplace_back(member.first.Scalar(), std::move(held));
       }
-      return members;
+      if (merged.empty()) return members;
+      merged.insert(merged.end(), members.begin(), members.end());
+      return last_of_each(std::move(merged));
     }
     default:
       return {};
@@ -159,8 +194,9 @@ struct parsed_documents {
 
 /// What the documents of a text in YAML hold. Words without quotes are numbers, true and
 /// false, or nothing, where YAML 1.1 has them so; 1e-4 is a number too. Aliases and merge keys (<<)
-/// are followed, the latter as a member of that name. Refused: what is no YAML, and what exceeds
-/// `most_of_settings`, `most_depth_of_settings` or, with aliases written out, `most_values`.
+/// are followed, as PyYAML does. Refused: what is no YAML, merge keys of what is no map, and what
+/// exceeds `most_of_settings`, `most_depth_of_settings` or, with aliases written out,
+/// `most_values`.
 [[nodiscard]] inline parsed_documents parse_yaml_documents(std::string_view text) {
   if (text.size() > most_of_settings)
     return {{}, "it has more than " + std::to_string(most_of_settings >> 20) + " MiB"};

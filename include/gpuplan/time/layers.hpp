@@ -131,6 +131,13 @@ constexpr bool fuses_elements(const framework& software) {
   return by.compiles_layers || by.transformer_engine || by.liger_kernels;
 }
 
+// transformers' NewGELUActivation, 0.5 x (1 + tanh(...)), is eight operators; others call one.
+constexpr bool composes_gelu(const training_setup& setup) {
+  const layer_class& by = setup.framework.layers();
+  return setup.model.hidden_act == activation_function::gelu_new &&
+         by.code == &eager::library_code && !by.calls_gelu;
+}
+
 // Whether recomputation ends with the last value that the backward pass needs: checkpoints of
 // PyTorch that do not re-enter, from its version 2.1. Megatron-LM's and DeepSpeed's run all.
 constexpr bool stops_early(const framework& software) {
@@ -672,6 +679,13 @@ class cost_visitor {
                  element_);
     else
       stream(elements * slower(on_.functions), 1, 2 * element_, 3 * element_);
+    if (is_eager_ && composes_gelu(setup_)) compose_gelu(elements);
+  }
+  // What its operators move beyond one. Under autocast x ** 3, and what follows from it, is fp32.
+  constexpr void compose_gelu(double elements) {
+    const bool raises = element_ == 2 && setup_.precision.autocast();
+    stream(elements, raises ? 9 : 7, raises ? 72 : 16 * element_, raises ? 112 : 25 * element_);
+    if (wanted_.any()) cost.backward.operators += raises ? 5 : 3;
   }
   // The loss of logits: a fused one writes the gradient over them.
   constexpr void add_loss(double tokens, double classes) {

@@ -21,7 +21,16 @@ constexpr failure flaw_of_recomputation(const training_setup& setup) {
                          {fact::takes, recompute_mode::none},
                          {fact::takes, recompute_mode::full}});
   const recomputed_modules& parts = setup.modules;
-  if (setup.recompute != recompute_mode::selective || code.recomputes_modules) return {};
+  if (setup.recompute != recompute_mode::selective) return {};
+  const transformer& model = setup.model;
+  if (parts.latent_projections && !model.is_latent())
+    return without_code({{fact::latent_projections, true},
+                         {fact::kv_lora_rank, model.mla.kv_lora_rank},
+                         {fact::takes, false}});
+  if (parts.expert_activation && model.moe.num_experts == 0)
+    return without_code(
+        {{fact::expert_activation, true}, {fact::num_experts, 0}, {fact::takes, false}});
+  if (code.recomputes_modules) return {};
   if (!parts.core_attention)
     return without_code({{fact::core_attention, false}, layers, {fact::takes, true}});
   return flaw_if_any({{fact::latent_projections, parts.latent_projections},
@@ -31,6 +40,20 @@ constexpr failure flaw_of_recomputation(const training_setup& setup) {
                       {fact::expert_activation, parts.expert_activation},
                       {fact::shared_experts, parts.shared_experts}},
                      layers);
+}
+
+// Megatron-Core's cpu_offloading.
+constexpr failure flaw_of_offloads(const training_setup& setup) {
+  const named_fact layers{fact::offloaded_layers, setup.offloads.layers};
+  if (layers.value == 0) return {};
+  const std::int64_t most = setup.model.num_hidden_layers - 1;
+  if (layers.value > most) return failure(errc::out_of_bounds, {layers, {fact::at_most, most}});
+  const std::int64_t stages = setup.parallelism.pipeline_parallel;
+  if (stages > 1)
+    return without_code({layers, {fact::pipeline_parallel, stages}, {fact::takes, 0}});
+  if (setup.recompute != recompute_mode::none)
+    return without_code({layers, {fact::recompute, setup.recompute}, {fact::takes, 0}});
+  return {};
 }
 
 // Liger's loss reads the weight of the head beside the head: before DeepSpeed's hooks have gathered

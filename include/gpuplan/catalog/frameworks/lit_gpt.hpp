@@ -37,6 +37,7 @@ inline constexpr layer_class lit_gpt{.name = &code_names::lit_gpt,
                                      .code = &eager::library_code,
                                      .has_flash_alone = true,
                                      .has_dropout = false,
+                                     .calls_gelu = true,
                                      .trains_parts = false,
                                      .adapts_fused_parts = true};
 }  // namespace layer_classes

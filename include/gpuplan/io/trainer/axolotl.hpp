@@ -35,6 +35,7 @@ inline constexpr plain_key plain_keys[] = {
     {"num_epochs", &training_config::epochs},
     {"tensor_parallel_size", &training_config::tensor_parallel},
     {"context_parallel_size", &training_config::context_parallel},
+    hugging_face::summing_key,
 };
 inline constexpr hugging_face::schedule_keys schedule{
     .type = "lr_scheduler", .least_rate = nullptr, .least_share = "cosine_min_lr_ratio"};
@@ -208,13 +209,14 @@ inline void read_recomputation(settings_reader& from, training_config& to) {
                    "moves inputs of layers to the host; the estimate keeps them on the device");
   } else if (const auto is = from.flag("gradient_checkpointing")) {
     to.recompute = *is ? recompute_mode::full : recompute_mode::none;
-    // Which of torch's two checkpoints: it has the older where nothing is said.
-    if (*is && from.find("gradient_checkpointing_kwargs") == nullptr &&
-        from.find("unfrozen_parameters") == nullptr && from.find("rl") == nullptr)
+    // Which of torch's two checkpoints: where nothing is said, the older for ZeRO-3 alone.
+    if (*is && from.has("deepspeed") && !from.has("gradient_checkpointing_kwargs.use_reentrant") &&
+        !from.has("unfrozen_parameters") && !from.has("rl"))
       from.remark_on(kind::doubtful,
                      "gradient_checkpointing",
-                     "is reentrant without gradient_checkpointing_kwargs: {use_reentrant: false}; "
-                     "the estimate has checkpoints that are not");
+                     "is reentrant where DeepSpeed's file has ZeRO-3, without "
+                     "gradient_checkpointing_kwargs: {use_reentrant: false}; the estimate has "
+                     "checkpoints that are not");
   }
 }
 
@@ -548,6 +550,8 @@ inline void write_schedule(settings_writer& to, const training_config& config) {
   if (!to.recompute) to.recompute = recompute_mode::none;
   if (!to.trains && !from.has("adapter")) to.trains = training::full;
   detail::remark_on_contradictions(from, to, [](std::string_view) { return "dp_shard_size"; });
+  detail::hugging_face::read_accelerator(from, to);
+  detail::hugging_face::doubt_quantised(from, "base_model", "load_in_4bit: true", to);
   words::read_plugins(from, to);
   words::read_liger(from, to);
   words::take_defaults(from, to);

@@ -200,6 +200,7 @@ inline void set_step(const training_config& config, training_setup& to) {
   if (config.recompute_layers) to.recompute_layers = *config.recompute_layers;
   if (config.recompute_period) to.recompute_period = *config.recompute_period;
   if (config.modules) to.modules = *config.modules;
+  if (config.offloaded_layers) to.offloads.layers = *config.offloaded_layers;
   if (config.saves_costly_results) to.saves_costly_results = *config.saves_costly_results;
   if (config.expert_capacity) to.expert_capacity = *config.expert_capacity;
   // Megatron passes over it where there are no experts.
@@ -321,6 +322,10 @@ struct said_recipe {
   precision_recipe& recipe = made.is;
   recipe = *recipe_of(precision, engine);
   if (recipe.fp8_linears && config.scaling) recipe.scaling = *config.scaling;
+  if (precision == training_precision::bf16 && config.fp4_linears && *config.fp4_linears) {
+    recipe.fp4_linears = true;
+    recipe.scaling = scaling_kind::micro;
+  }
   if (precision == training_precision::pure_bf16) return made;
   const bool is_mixed = recipe.autocast();
   const bool has_adapters = trains == training::adapters;
@@ -601,6 +606,8 @@ class training_builder {
     }
     const said_recipe said = recipe_of(config_, setup.trains.what, *setup.framework.engine.is);
     setup.precision = said.is;
+    setup.precision.quantised_weights =
+        says_yes(config_.quantised_weights) && quantises_linears(setup.precision);
     if (framework_of_tool(tool_) == nullptr) share_as_accelerate(config_, setup);
     if (config_.original_parameters && !*config_.original_parameters &&
         setup.framework.engine.original_parameters)
@@ -682,11 +689,13 @@ class training_builder {
               of.framework = catalog::torchtitan;
               of.graphs = {};
             });
-    without(asked.precision.fp8_linears && config_.precision,
+    without(quantises_linears(asked.precision) && config_.precision,
             "precision",
-            "bf16, whose products take longer than those in fp8: ",
+            asked.precision.fp4_linears ? "bf16, whose products take longer than those in fp4: "
+                                        : "bf16, whose products take longer than those in fp8: ",
             [](training_setup& of) {
-              of.precision.fp8_linears = false;
+              of.precision.fp8_linears = of.precision.fp4_linears = false;
+              of.precision.quantised_weights = false;
               of.precision.scaling = precision_recipe{}.scaling;
             });
     without(asked.padding_free,

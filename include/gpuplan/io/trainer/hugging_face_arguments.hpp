@@ -21,6 +21,10 @@
 namespace gpuplan::io {
 namespace detail::hugging_face {
 
+// Of accelerator_config
+inline constexpr plain_key summing_key{
+    "accelerator_config.gradient_accumulation_kwargs.sync_each_batch",
+    &training_config::reduces_every_micro_batch};
 // Of TrainingArguments
 inline constexpr plain_key argument_keys[] = {
     {"per_device_train_batch_size", &training_config::micro_batch},
@@ -30,8 +34,7 @@ inline constexpr plain_key argument_keys[] = {
     {"weight_decay", &training_config::weight_decay},
     {"num_train_epochs", &training_config::epochs},
     {"use_liger_kernel", &training_config::liger_kernels},
-    {"accelerator_config.gradient_accumulation_kwargs.sync_each_batch",
-     &training_config::reduces_every_micro_batch},
+    summing_key,
 };
 // Of TRL's configs and scripts
 inline constexpr plain_key trl_keys[] = {
@@ -331,11 +334,12 @@ inline void doubt_objective(settings_reader& from, trainer_kind by, std::string_
       "belongs to a training with a reference model, or with pairs of answers; the estimate is of "
       "one model and one answer; --objective dpo of gpuplan memory has both, but not beside "
       "DeepSpeed";
-  bool is_said = false;
+  const char* said = nullptr;
+  // Of several keys with one reason the first
   const auto doubt = [&](const char* key, const char* why) {
-    if (from.find(key, true) == nullptr) return;
+    if (from.find(key, true) == nullptr || said == why) return;
     from.remark_on(kind::doubtful, key, why);
-    is_said = true;
+    said = why;
   };
   for (const char* const key : {"num_generations", "max_completion_length", "use_vllm"})
     doubt(key, of_policy);
@@ -343,7 +347,7 @@ inline void doubt_objective(settings_reader& from, trainer_kind by, std::string_
   const auto strength = from.number("beta");
   for (const char* const key : {"beta", "precompute_ref_log_probs", "sync_ref_model"})
     if (!is_policy) doubt(key, of_reference);
-  if (!is_said && !program.empty() && (is_policy || by == trainer_kind::preferences))
+  if (said == nullptr && !program.empty() && (is_policy || by == trainer_kind::preferences))
     from.remark_on(kind::doubtful, printable(program), is_policy ? of_policy : of_reference);
   if (is_policy && strength && *strength > 0)
     from.remark_on(kind::doubtful,
@@ -403,6 +407,20 @@ inline void read_trl(settings_reader& from,
   for (const char* const key : {"model_max_length", "block_size"})
     if (const auto length = from.integer(key); length && !to.sequence_length)
       to.sequence_length = length;
+  // A policy's sequence is a prompt and its completion.
+  if (const auto prompt = from.integer("max_prompt_length")) {
+    std::string taken;
+    const auto completion = from.integer("max_completion_length");
+    if (by == trainer_kind::policy && completion && !to.sequence_length) {
+      to.sequence_length = *prompt + *completion;
+      taken = "; sequences of " + std::to_string(*to.sequence_length) +
+              " tokens are taken, with max_completion_length";
+    }
+    from.remark_on(kind::outdated,
+                   "max_prompt_length",
+                   "is " + std::to_string(*prompt) +
+                       ", a key of older versions: TRL 1.16 cuts no prompt" + taken);
+  }
   for (const char* const key : {"attn_implementation", "model_init_kwargs.attn_implementation"})
     if (const auto is = read_word<attention_kernel>(from, key, attention_words); !to.attention)
       to.attention = is;
@@ -464,7 +482,7 @@ inline void read_trl(settings_reader& from,
       "eval_packing completion_only_loss assistant_only_loss loss_weights ld_alpha "
       "f_divergence_type f_alpha_divergence_coef label_smoothing "
       "use_weighting discopop_tau ref_model_mixup_alpha ref_model_sync_steps "
-      "precompute_ref_batch_size max_prompt_length dataset_name "
+      "precompute_ref_batch_size dataset_name "
       "dataset_config dataset_train_split dataset_test_split dataset_streaming "
       "ignore_bias_buffers datasets dataset_mixture trl_config config_name tokenizer_name "
       "cache_dir use_fast_tokenizer token dataset_config_name train_file validation_file "
@@ -618,6 +636,8 @@ inline std::string started_by(const training_config& config) {
   detail::hugging_face::read_trl(reader, read.config, by, program);
   if (read.config.engine != "deepspeed") detail::hugging_face::take_defaults(read.config, by);
   detail::hugging_face::settle_weights(reader, read.config);
+  detail::hugging_face::doubt_quantised(
+      reader, "model_name_or_path", "load_in_4bit: true", read.config);
   detail::remark_on_contradictions(
       reader, read.config, [](std::string_view) { return "per_device_train_batch_size"; });
   reader.name_the_others();

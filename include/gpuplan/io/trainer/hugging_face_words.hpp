@@ -3,6 +3,7 @@
 // Words that Hugging Face's libraries and what is built on them share: names of optimizers,
 // schedules, kernels of attention, and modules with adapters; and the keys of FSDP.
 
+#include <gpuplan/detail/text.hpp>
 #include <gpuplan/io/trainer/config_members.hpp>
 #include <gpuplan/io/trainer/settings_reader.hpp>
 #include <gpuplan/io/trainer/settings_writer.hpp>
@@ -279,6 +280,39 @@ inline bool write_precision(settings_writer& to, const training_config& config) 
   to.put("fp16", is == training_precision::fp16);
   if (is == training_precision::tf32) to.put("tf32", true);
   return true;
+}
+
+/// A model that its name calls quantised, as Qwen/Qwen3-8B-AWQ does. Of such weights the estimate
+/// has bitsandbytes' four bits alone, where `flag` is there beside adapters.
+inline void doubt_quantised(settings_reader& from,
+                            const char* key,
+                            const char* flag,
+                            const training_config& is) {
+  const bool has_four_bits = is.adapters && is.adapters->base.block != 0;
+  std::string_view left = is.model;
+  left.remove_prefix(left.find_last_of('/') + 1);
+  while (!left.empty()) {
+    const std::size_t end = left.find_first_of("-_.");
+    std::string word = " ";
+    for (const char letter : left.substr(0, end)) word += gpuplan::detail::lower(letter);
+    word += ' ';
+    left = end == std::string_view::npos ? std::string_view() : left.substr(end + 1);
+    const std::string_view of_four_bits = " bnb 4bit ";
+    const std::string_view others =
+        " 8bit int4 int8 gptq awq fp8 nvfp4 mxfp4 quantized w4a16 w8a8 w8a16 ";
+    if (others.find(word) == std::string_view::npos &&
+        (has_four_bits || of_four_bits.find(word) == std::string_view::npos))
+      continue;
+    std::string held = "in bitsandbytes' four bits";
+    if (!has_four_bits)
+      held = (is.weights ? std::string("in ") + text(*is.weights) : "unquantised") + ", or " +
+             held + " with adapters and " + flag;
+    return from.remark_on(kind::doubtful,
+                          key,
+                          "is " + shown(value(is.model)) +
+                              ", by whose name weights are quantised; the estimate has them " +
+                              held);
+  }
 }
 
 inline constexpr word<number_format> weights_words[] = {{"float32", number_format::fp32},

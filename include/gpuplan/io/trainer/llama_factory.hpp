@@ -191,6 +191,7 @@ inline void write_own_precision(settings_writer& to, const training_config& conf
   if (to.engine == "megatron") to.attention = {};  // Megatron chooses its own
   if (to.engine != "deepspeed")
     detail::hugging_face::take_defaults(to, detail::hugging_face::trainer_kind::transformers);
+  detail::hugging_face::doubt_quantised(from, "model_name_or_path", "quantization_bit: 4", to);
   detail::remark_on_contradictions(
       from, to, [](std::string_view) { return "per_device_train_batch_size"; });
   words::pass_the_rest_over(from, to);

@@ -182,12 +182,10 @@ class megatron_bridge_reader {
     for (char& c : is)
       if (c == '-') c = '_';
     const auto has = [&is](const char* part) { return is.find(part) != std::string::npos; };
-    if (is.empty()) return;
-    if (has("fp4"))
-      core_.remark_on(remark::kind::doubtful,
-                      "mixed_precision",
-                      "is " + shown(value(is)) + "; the estimate has nothing for it");
-    else if (has("fp8")) {
+    if (has("nvfp4")) {
+      to_.config.precision = training_precision::bf16;
+      to_.config.fp4_linears = true;
+    } else if (has("fp8")) {
       to_.config.precision = training_precision::fp8;
       for (const megatron_scaling& one : megatron_scalings)
         if (has(one.mixed_precision)) to_.config.scaling = one.is;
@@ -195,10 +193,16 @@ class megatron_bridge_reader {
       to_.config.precision = training_precision::bf16;
     else if (is == "fp16_mixed")
       to_.config.precision = training_precision::fp16;
-    else
+    else if (!is.empty())
       core_.remark_on(remark::kind::doubtful,
                       "mixed_precision",
                       "is " + shown(value(is)) + "; a recipe such as bf16_mixed is taken");
+    if (const std::string fp4 = from_.text("model.fp4"); !fp4.empty() && !to_.config.fp4_linears)
+      core_.remark_on(remark::kind::doubtful,
+                      "model.fp4",
+                      "is " + shown(value(fp4)) +
+                          "; the estimate takes mixed_precision bf16_with_nvfp4_mixed alone");
+    core_.read_gathered_weights();
   }
   void read_lengths() {
     const auto in_fp32 = from_.flag("ddp.grad_reduce_in_fp32");
@@ -208,7 +212,7 @@ class megatron_bridge_reader {
                       "changes memory or time; the estimate counts with fp32");
     auto length = from_.integer("dataset.seq_length");
     if (!length) length = from_.integer("dataset.sequence_length");
-    if (!length) return;
+    if (!length) return core_.refuse_wrong_length("dataset.seq_length");
     if (to_.config.sequence_length && *to_.config.sequence_length != *length)
       core_.remark_on(remark::kind::contradicts,
                       "dataset.seq_length",
@@ -396,9 +400,11 @@ class megatron_bridge_reader {
   if (!config.warm_up_steps && (counts_samples || config.warm_up_share))
     put("scheduler.lr_warmup_iters", 0);
   if (config.sequence_length) put("dataset.seq_length", *config.sequence_length);
+  if (config.offloaded_layers) put("model.cpu_offloading", true);
   if (config.precision)
     put("mixed_precision",
-        *config.precision == training_precision::fp8
+        config.fp4_linears && *config.fp4_linears ? "bf16_with_nvfp4_mixed"
+        : *config.precision == training_precision::fp8
             ? detail::scaling_for_megatron(config.scaling).mixed_precision
         : *config.precision == training_precision::fp16 ? "fp16_mixed"
                                                         : "bf16_mixed");

@@ -118,7 +118,13 @@ inline constexpr megatron_key megatron_dispatcher{"--moe-token-dispatcher-type",
                                                   "model.moe_token_dispatcher_type"};
 inline constexpr megatron_key megatron_flex_backend{"--moe-flex-dispatcher-backend",
                                                     "model.moe_flex_dispatcher_backend"};
+inline constexpr megatron_key megatron_grouped{"--moe-grouped-gemm", "model.moe_grouped_gemm"};
 inline constexpr megatron_key megatron_deepep{"--moe-enable-deepep", "model.moe_enable_deepep"};
+inline constexpr megatron_key megatron_fp8_weights{"--fp8-param-gather", "model.fp8_param"};
+inline constexpr megatron_key megatron_fp4_weights{"--fp4-param-gather", "model.fp4_param"};
+inline constexpr megatron_key megatron_offloaded{"--cpu-offloading-num-layers",
+                                                 "model.cpu_offloading_num_layers"};
+inline constexpr megatron_key megatron_graphs{"--cuda-graph-impl", "model.cuda_graph_impl"};
 inline constexpr megatron_key megatron_context_exchange{"--cp-comm-type", "model.cp_comm_type"};
 inline constexpr megatron_key megatron_fused_loss{"--cross-entropy-loss-fusion",
                                                   "model.cross_entropy_loss_fusion"};
@@ -166,21 +172,16 @@ inline constexpr megatron_scaling megatron_scalings[] = {
 
 /// What changes memory or time, and that a plan has no word for.
 inline constexpr megatron_key megatron_doubts[] = {
-    {"--cpu-offloading-num-layers", "model.cpu_offloading_num_layers"},
     {"--fine-grained-activation-offloading", "model.fine_grained_activation_offloading"},
     {"--use-precision-aware-optimizer", "optimizer.use_precision_aware_optimizer"},
     {"--main-grads-dtype", "optimizer.main_grads_dtype"},
     {"--main-params-dtype", "optimizer.main_params_dtype"},
     {"--exp-avg-dtype", "optimizer.exp_avg_dtype"},
     {"--exp-avg-sq-dtype", "optimizer.exp_avg_sq_dtype"},
-    {"--fp8-param-gather", "model.fp8_param"},
-    {"--fp4-param-gather", "model.fp4_param"},
-    {"--fp4-format", "model.fp4"},
     {"--moe-layer-recompute", "model.moe_layer_recompute"},
     {"--rampup-batch-size", "train.rampup_batch_size"},
     {"--step-batch-size-schedule", "train.step_batch_size_schedule"},
     {"--use-torch-fsdp2", "dist.use_torch_fsdp2"},
-    {"--cuda-graph-impl", "model.cuda_graph_impl"},
     {"--enable-cuda-graph", "model.enable_cuda_graph"},
     {"--external-cuda-graph", "model.external_cuda_graph"},
     {"--hierarchical-context-parallel-sizes", "model.hierarchical_context_parallel_sizes"},

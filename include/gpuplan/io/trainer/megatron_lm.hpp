@@ -41,7 +41,8 @@ class megatron_lm_reader {
           layers % (*per_stage * *config.pipeline_parallel) != 0)
         core_.remark_on(remark::kind::contradicts,
                         "--num-layers-per-virtual-pipeline-stage",
-                        "times pipeline-model-parallel-size is no divisor of num-layers");
+                        "is " + std::to_string(*per_stage) + "; " +
+                            chunks_that_are_taken(layers, *config.pipeline_parallel));
       else
         config.virtual_pipeline = layers / (*per_stage * *config.pipeline_parallel);
     }
@@ -64,17 +65,27 @@ class megatron_lm_reader {
     const auto is = from_.flag(name);
     return is && *is;
   }
+  [[nodiscard]] static std::string chunks_that_are_taken(std::int64_t layers, std::int64_t stages) {
+    const std::string all = std::to_string(layers) + " layers";
+    if (layers % stages != 0)
+      return "with it " + all + " are to be a multiple of pipeline-model-parallel-size, " +
+             std::to_string(stages);
+    return "a divisor of " + std::to_string(layers / stages) + ", each stage's part of " + all +
+           ", is taken";
+  }
   void read_precision() {
     const bool is_bf16 = flag("--bf16");
     const bool is_fp16 = flag("--fp16");
     const std::string fp8 = from_.text("--fp8-format");
+    const std::string fp4 = from_.text("--fp4-format");
+    const bool is_fp4 = fp8.empty() && !fp4.empty();
     if (is_bf16 && is_fp16)
       core_.remark_on(remark::kind::contradicts, "--fp16", "stands beside --bf16");
     // Without a flag Megatron-LM computes in fp32.
-    to_.config.precision = !fp8.empty() ? training_precision::fp8
-                           : is_bf16    ? training_precision::bf16
-                           : is_fp16    ? training_precision::fp16
-                                        : training_precision::fp32;
+    to_.config.precision = !fp8.empty()        ? training_precision::fp8
+                           : is_bf16 || is_fp4 ? training_precision::bf16
+                           : is_fp16           ? training_precision::fp16
+                                               : training_precision::fp32;
     const std::string scaling = from_.text("--fp8-recipe");
     if (!fp8.empty()) to_.config.scaling = scaling_kind::delayed;  // where no flag is
     for (const megatron_scaling& one : megatron_scalings)
@@ -85,9 +96,27 @@ class megatron_lm_reader {
                       fp8.empty() ? "stands without --fp8-format"
                                   : "is " + shown(value(scaling)) +
                                         "; delayed, tensorwise, blockwise or mxfp8 is taken");
-    if (!fp8.empty() && !is_bf16)
+    if (!fp8.empty() && fp8 != "e4m3" && fp8 != "hybrid")
+      core_.remark_on(remark::kind::doubtful,
+                      "--fp8-format",
+                      "is " + shown(value(fp8)) + "; e4m3 or hybrid is taken");
+    if (is_fp4) to_.config.fp4_linears = true;
+    if (!fp4.empty() && !is_fp4)
+      core_.remark_on(remark::kind::contradicts, "--fp4-format", "stands beside --fp8-format");
+    if (is_fp4 && fp4 != "e2m1")
       core_.remark_on(
-          remark::kind::doubtful, "--fp8-format", "stands without --bf16; the estimate has it");
+          remark::kind::doubtful, "--fp4-format", "is " + shown(value(fp4)) + "; e2m1 is taken");
+    if (const std::string recipe = from_.text("--fp4-recipe");
+        !recipe.empty() && (fp4.empty() || recipe != "nvfp4"))
+      core_.remark_on(remark::kind::doubtful,
+                      "--fp4-recipe",
+                      fp4.empty() ? "stands without --fp4-format"
+                                  : "is " + shown(value(recipe)) + "; nvfp4 is taken");
+    if ((!fp8.empty() || is_fp4) && !is_bf16)
+      core_.remark_on(remark::kind::doubtful,
+                      is_fp4 ? "--fp4-format" : "--fp8-format",
+                      "stands without --bf16; the estimate has it");
+    core_.read_gathered_weights();
   }
   void read_the_rest() {
     training_config& config = to_.config;
@@ -116,6 +145,7 @@ class megatron_lm_reader {
                         "is " + std::to_string(*layers) + "; --num-layers is read");
     const auto length = from_.integer("--encoder-seq-length");
     if (length && !config.sequence_length) config.sequence_length = length;
+    core_.refuse_wrong_length("--encoder-seq-length");
     for (const auto& [old, now] :
          {std::pair{"--batch-size", "--micro-batch-size"},
           std::pair{"--model-parallel-size", "--tensor-model-parallel-size"},
@@ -233,6 +263,14 @@ class megatron_lm_reader {
     words.emplace_back("--fp8-format", "hybrid");
     words.emplace_back("--fp8-recipe", detail::scaling_for_megatron(config.scaling).flag);
   }
+  if (config.fp4_linears && *config.fp4_linears) {
+    words.emplace_back("--fp4-format", "e2m1");
+    words.emplace_back("--fp4-recipe", "nvfp4");
+  }
+  if (config.cuda_graphs && *config.cuda_graphs) {
+    words.emplace_back(detail::megatron_graphs.flag, "full_iteration");
+    words.emplace_back("--no-check-for-nan-in-loss-and-grad", "");  // it stops with that check
+  }
   // Offloading is in the optimizer with states of chosen formats alone.
   if (config.optimizer_on_host && *config.optimizer_on_host)
     words.emplace_back("--use-precision-aware-optimizer", "");
@@ -265,7 +303,7 @@ class megatron_lm_reader {
   made.files = {{"megatron_lm.sh", text + "\n"}};
   made.command = "bash megatron_lm.sh";
   made.not_written = detail::not_said_to_megatron(
-      config, {"shape", "gpus", "nodes", "gpus_per_node", "data_parallel"});
+      config, {"shape", "cuda_graphs", "gpus", "nodes", "gpus_per_node", "data_parallel"});
   return made;
 }
 

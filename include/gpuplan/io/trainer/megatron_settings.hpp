@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -31,12 +32,13 @@ namespace gpuplan::io::detail {
 class megatron_reader {
  public:
   megatron_reader(settings_reader& from, read_config& to, megatron_dialect dialect)
-      : from_(from), dialect_(dialect), config_(to.config) {}
+      : from_(from), to_(to), dialect_(dialect), config_(to.config) {}
 
   void read() {
     config_.engine = "megatron";
     for (const auto& [key, member] : megatron_integers)
-      if (const auto is = from_.integer(name(key))) config_.*member = is;
+      if (const auto is = integer(key)) config_.*member = is;
+    refuse_wrong_length(name(megatron_integers[0].key));
     for (const auto& [key, member] : megatron_numbers) config_.*member = from_.number(name(key));
     for (const auto& [key, member] : megatron_flags) config_.*member = from_.flag(name(key));
     if (is_flags())
@@ -50,6 +52,7 @@ class megatron_reader {
     read_capacity();
     read_dispatcher();
     read_context_exchange();
+    read_graphs();
     for (const megatron_key& key : megatron_doubts) {
       const value* const is = from_.find(name(key), true);
       if (is == nullptr || (is->flag() != nullptr && !*is->flag()) ||
@@ -64,6 +67,32 @@ class megatron_reader {
       remark_on(remark::kind::doubtful,
                 name(key),
                 "is off, which changes memory or time; the estimate has it on");
+    }
+  }
+  /// Refuses a length that is stated and none: what is taken where none is known would be another
+  /// training than the file means.
+  void refuse_wrong_length(const char* key) {
+    const value* const is = from_.find(key);
+    if (config_.sequence_length || is == nullptr || is->members() != nullptr) return;
+    const std::string* const text = is->text();
+    if (text != nullptr && text->find_first_of("$`") != std::string::npos) return;
+    to_.why = std::string(key) + " is " + shown(*is) + "; a whole number from 1 to " +
+              std::to_string(most_of_a_number) + " is taken";
+  }
+  /// Whether weights are gathered as products read them: to call when the precision is read.
+  void read_gathered_weights() {
+    const bool is_fp4 = is_true(config_.fp4_linears);
+    const bool is_fp8 = config_.precision && *config_.precision == training_precision::fp8;
+    for (const auto& [key, has_format, format] :
+         {std::tuple{megatron_fp8_weights, is_fp8, "fp8"},
+          std::tuple{megatron_fp4_weights, is_fp4, "fp4"}}) {
+      const auto is = from_.flag(name(key));
+      if (has_format && is)
+        config_.quantised_weights = is;
+      else if (is_true(is))
+        remark_on(remark::kind::doubtful,
+                  name(key),
+                  std::string("is taken with linear layers in ") + format + " alone");
     }
   }
   /// What contradicts itself, and what follows from the rest: to call when all is read.
@@ -125,10 +154,22 @@ class megatron_reader {
 
  private:
   static constexpr std::int64_t most_ranks = std::int64_t{1} << 20;
+  static constexpr std::int64_t most_of_a_number = std::int64_t{1} << 40;
 
   [[nodiscard]] bool is_flags() const { return dialect_ == megatron_dialect::flags; }
   [[nodiscard]] const char* name(const megatron_key& key) const { return key.in(dialect_); }
 
+  // A number beyond 64 bits is a whole one, too.
+  known<std::int64_t> integer(const megatron_key& key) {
+    const value* const is = from_.find(name(key));
+    const double* const number = is != nullptr ? is->number() : nullptr;
+    if (number == nullptr || std::abs(*number) < 0x1p53) return from_.integer(name(key));
+    remark_on(remark::kind::contradicts,
+              name(key),
+              "is " + shown(*is) + "; a whole number from 1 to " +
+                  std::to_string(most_of_a_number) + " is taken");
+    return {};
+  }
   bool divides(const char* key, std::int64_t by, const char* whole, std::int64_t number) {
     if (number % by == 0) return true;
     remark_on(remark::kind::contradicts,
@@ -274,6 +315,7 @@ class megatron_reader {
     const std::string granularity = from_.text(name(megatron_granularity));
     const std::string method = from_.text(name(megatron_method));
     const auto layers = from_.integer(name(megatron_recomputed));
+    read_offloading(granularity);
     const value* const modules = from_.find(name(megatron_modules), true);
     bool is_old = false;
     if (is_flags()) {
@@ -321,6 +363,27 @@ class megatron_reader {
     else
       config_.modules = again;
   }
+  // A recipe of the Bridge's says by a flag of its own that the number counts.
+  void read_offloading(const std::string& granularity) {
+    const char* const key = name(megatron_offloaded);
+    const auto layers = from_.integer(key, 0);
+    const bool is_on = is_flags() || is_true(from_.flag("model.cpu_offloading"));
+    if (!layers || *layers == 0) return;
+    if (!is_on)
+      return remark_on(remark::kind::missing, key, "does nothing without model.cpu_offloading");
+    config_.offloaded_layers = layers;
+    const std::int64_t stages = config_.pipeline_parallel ? *config_.pipeline_parallel : 1;
+    if (stages > 1)
+      remark_on(remark::kind::contradicts,
+                key,
+                "is " + std::to_string(*layers) + " beside pipeline-model-parallel-size " +
+                    std::to_string(stages) + "; 1 is taken with it");
+    if (!granularity.empty() && granularity != "none" && granularity != "None")
+      remark_on(remark::kind::contradicts,
+                key,
+                "is " + std::to_string(*layers) + " beside recompute-granularity " +
+                    printable(granularity) + "; none is taken with it");
+  }
   // Megatron-LM fuses where it is told to, by code of its own or by Transformer Engine's, which the
   // estimate has.
   void read_loss() {
@@ -367,9 +430,36 @@ class megatron_reader {
     } else if (!type.empty() && type != "alltoall") {
       doubt(megatron_dispatcher, type);
     }
+    const bool has_experts = from_.find("--num-experts", true) != nullptr;
+    if (is_flags() && has_experts && type.empty() && !asks_for_deepep)
+      remark_on(remark::kind::doubtful,
+                name(megatron_dispatcher),
+                "is not there, which means allgather; the estimate takes alltoall");
+    const auto grouped = from_.flag(name(megatron_grouped));
+    if (is_flags() ? has_experts && !is_true(grouped) : grouped && !*grouped)
+      remark_on(remark::kind::doubtful,
+                name(megatron_grouped),
+                std::string(grouped ? "is false" : "is not there") +
+                    ", which means a product for each expert; the estimate takes one for all");
     if (type == "flex") return;
     if (asks_for_deepep)
       remark_on(remark::kind::contradicts, name(megatron_deepep), "does nothing without flex");
+  }
+  // Of graphs the estimate has the one of all passes; older versions asked for that by a scope.
+  void read_graphs() {
+    const std::string is = from_.text(name(megatron_graphs));
+    const value* scope =
+        from_.find(is_flags() ? "--cuda-graph-scope" : "model.cuda_graph_scope", true);
+    if (scope != nullptr && scope->items() != nullptr && scope->items()->size() == 1)
+      scope = &scope->items()->front();
+    const bool is_whole =
+        scope != nullptr && scope->text() != nullptr && *scope->text() == "full_iteration";
+    if (is == "full_iteration" || (is == "local" && is_whole))
+      config_.cuda_graphs = true;
+    else if (!is.empty() && is != "none")
+      remark_on(remark::kind::doubtful,
+                name(megatron_graphs),
+                "is " + shown(value(is)) + "; full_iteration or none is taken");
   }
   /// A word, or one for each layer; the estimate has the same for all.
   void read_context_exchange() {
@@ -420,6 +510,7 @@ class megatron_reader {
   }
 
   settings_reader& from_;
+  read_config& to_;
   megatron_dialect dialect_;
   training_config& config_;
   std::int64_t listed_mtp_ = 0;  // layers of multi-token prediction in the layout
@@ -456,6 +547,15 @@ template <class Meaning, std::size_t Size>
   if (config.precision && (*config.precision == training_precision::tf32 ||
                            *config.precision == training_precision::pure_bf16))
     return "precision is tf32 or pure_bf16; fp32, fp16, bf16 or fp8 is taken";
+  const auto is_true = [](const known<bool>& is) { return is && *is; };
+  const bool is_fp8 = config.precision && *config.precision == training_precision::fp8;
+  const bool is_fp4 = is_true(config.fp4_linears);
+  if (is_fp4 && !(config.precision && *config.precision == training_precision::bf16))
+    return "fp4_linears is true; precision bf16 is taken with it";
+  if (is_true(config.quantised_weights) && !is_fp4 && !is_fp8)
+    return "quantised_weights is true; linear layers in fp8 or fp4 are taken with it";
+  if (is_true(config.quantised_weights) && is_fp8 && config.zero_stage && *config.zero_stage == 0)
+    return "quantised_weights is true; zero_stage 1, the distributed optimizer, is taken with it";
   if (config.optimizer) {
     const gpuplan::optimizer& is = *config.optimizer;
     if (word_of(is.kind, megatron_optimizers) == nullptr)
@@ -473,7 +573,6 @@ template <class Meaning, std::size_t Size>
     if (config.*member && (*(config.*member) < 1 || *(config.*member) > std::int64_t{1} << 40))
       return std::string(key.flag + 2) + " is " + std::to_string(*(config.*member)) +
              "; at least 1 is taken";
-  const auto is_true = [](const known<bool>& is) { return is && *is; };
   if (is_true(config.shares_kept_inputs)) {
     if (!config.tensor_parallel || *config.tensor_parallel < 2)
       return "shares_kept_inputs is true without a tensor_parallel of at least 2, which is taken";
@@ -483,6 +582,16 @@ template <class Meaning, std::size_t Size>
       return "shares_kept_inputs and sequence_parallel are true; one of them is taken";
   }
   const std::int64_t stages = config.pipeline_parallel ? *config.pipeline_parallel : 1;
+  if (config.offloaded_layers) {
+    const std::string is = "offloaded_layers is " + std::to_string(*config.offloaded_layers) + "; ";
+    const std::int64_t layers = config.shape ? config.shape->num_hidden_layers : 0;
+    if (*config.offloaded_layers < 1) return is + "at least 1 is taken";
+    if (config.shape && *config.offloaded_layers >= layers)
+      return is + "fewer than all layers, " + std::to_string(layers) + ", are taken";
+    if (stages > 1) return is + "pipeline_parallel 1 is taken with it";
+    if (config.recompute && *config.recompute != recompute_mode::none)
+      return is + "recompute none is taken with it";
+  }
   if (config.virtual_pipeline && *config.virtual_pipeline > 1 && stages < 2)
     return "virtual_pipeline is " + std::to_string(*config.virtual_pipeline) +
            "; a pipeline_parallel of at least 2 is taken with it";
@@ -606,7 +715,15 @@ template <class Meaning, std::size_t Size>
     put(megatron_expert_capacity, *config.expert_capacity);
     put(megatron_padded_experts, true);
   }
-  if (config.dispatcher && *config.dispatcher != token_dispatcher::all_to_all) {
+  if (config.quantised_weights && *config.quantised_weights)
+    put(config.fp4_linears && *config.fp4_linears ? megatron_fp4_weights : megatron_fp8_weights,
+        true);
+  if (config.offloaded_layers) put(megatron_offloaded, *config.offloaded_layers);
+  // Its own are allgather, and a product for each expert.
+  if (has_experts) put(megatron_grouped, true);
+  if (!config.dispatcher || *config.dispatcher == token_dispatcher::all_to_all) {
+    if (has_experts) put(megatron_dispatcher, "alltoall");
+  } else {
     put(megatron_dispatcher, "flex");
     put(megatron_flex_backend,
         *config.dispatcher == token_dispatcher::deepep ? "deepep" : "hybridep");
@@ -646,10 +763,13 @@ template <class Meaning, std::size_t Size>
                                  "engine",
                                  "precision",
                                  "scaling",
+                                 "fp4_linears",
+                                 "quantised_weights",
                                  "optimizer",
                                  "recompute",
                                  "recompute_span",
                                  "recompute_layers",
+                                 "offloaded_layers",
                                  "modules",
                                  "shares_kept_inputs",
                                  "fuses_loss",

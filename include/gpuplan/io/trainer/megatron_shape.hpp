@@ -40,6 +40,8 @@ inline constexpr megatron_expert_size megatron_expert_sizes[] = {
     {"--moe-router-topk", &expert_mixture::num_experts_per_tok},
     {"--moe-ffn-hidden-size", &expert_mixture::moe_intermediate_size},
     {"--moe-shared-expert-intermediate-size", &expert_mixture::shared_expert_intermediate_size},
+    {"--moe-router-num-groups", &expert_mixture::n_group},
+    {"--moe-router-group-topk", &expert_mixture::topk_group},
 };
 struct megatron_latent_size {
   const char* flag = "";
@@ -241,6 +243,7 @@ class megatron_shape_reader {
     for (const auto& [name, member] : megatron_expert_sizes)
       if (const auto is = from_.integer(name)) moe.*member = *is;
     moe.shared_expert_gate = flag("--moe-shared-expert-gate");
+    moe.router_bias = flag("--moe-router-enable-expert-bias");
     const value* const frequency = from_.find("--moe-layer-freq", true);
     if (moe.num_experts == 0) {
       moe = {};
@@ -285,6 +288,11 @@ class megatron_shape_reader {
     const bool is_rotary = flag("--use-rotary-position-embeddings");
     if ((positions.empty() && !is_rotary) || positions == "learned_absolute")
       model_.position_rows = rows ? *rows : 0;
+    else if (!positions.empty() &&
+             !is_one_of(positions, {"rope", "yarn", "mrope", "relative", "none"}))
+      doubt("--position-embedding-type",
+            "is " + shown(value(positions)) +
+                "; learned_absolute, rope, yarn, mrope, relative or none is taken");
     else if (positions == "relative")
       doubt("--position-embedding-type", "is relative, for which the estimate has nothing");
     model_.tied_embeddings = !flag("--untie-embeddings-and-output-weights");
@@ -370,7 +378,24 @@ class megatron_shape_reader {
   const bool is_split =
       validate(layout) && !gpuplan::detail::failed(gpuplan::detail::flaw_of_equal_stages(
                               layout, model.num_hidden_layers));
-  const std::pair<bool, const char*> wrong[] = {
+  const expert_mixture& moe = model.moe;
+  const std::pair<bool, std::string> wrong[] = {
+      {!!model.hybrid_pattern,
+       "hybrid_pattern " +
+           shown(value(std::string(model.hybrid_pattern ? model.hybrid_pattern.letters : ""))) +
+           ", where none, attention and an MLP or experts in each layer, is taken"},
+      {model.full_attention_interval != 0,
+       "full_attention_interval " + std::to_string(model.full_attention_interval) +
+           ", where 0, attention in all layers, is taken"},
+      {model.attention_gate, "attention_gate true, where false is taken"},
+      {moe.moe_latent_size != 0,
+       "moe_latent_size " + std::to_string(moe.moe_latent_size) + ", where 0 is taken"},
+      {moe.router_bias && model.mlp_bias,
+       "router_bias true beside mlp_bias true, a bias of the router's products, where false is "
+       "taken"},
+      {(moe.n_group != 0) != (moe.topk_group != 0),
+       "n_group " + std::to_string(moe.n_group) + " and topk_group " +
+           std::to_string(moe.topk_group) + ", where both or none are taken"},
       {model.kind != model_kind::decoder, "kind, where a decoder is taken"},
       {model.norm_at != norm_position::before, "norm_at, where norms before are taken"},
       {model.norm_bias != is_layer_norm || !model.norm_affine, "norm_bias or norm_affine"},
@@ -392,7 +417,6 @@ class megatron_shape_reader {
       {model.type_vocab_size != 0 || model.embedding_dim != 0 ||
            model.relative_attention_buckets != 0 || model.other_parameters != 0,
        "embedding_dim, type_vocab_size, relative_attention_buckets or other_parameters"},
-      {model.moe.router_bias, "router_bias"},
       {model.vocab_size < 1 || model.vocab_size % tensor_parallel != 0,
        "vocab_size, where a multiple of tensor_parallel is taken"},
       {model.num_attention_heads % tensor_parallel != 0,
@@ -409,7 +433,7 @@ class megatron_shape_reader {
        "mtp_layers, which are taken without position_rows"},
   };
   for (const auto& [is, what] : wrong)
-    if (is) return std::string("shape has ") + what;
+    if (is) return "shape has " + what;
   return "";
 }
 
@@ -453,6 +477,10 @@ inline void put_shape(const transformer& model, std::int64_t length, megatron_wo
   if (moe.num_experts != 0) {
     for (const auto& [flag, member] : megatron_expert_sizes) put(flag, moe.*member);
     put_if(moe.shared_expert_gate, "--moe-shared-expert-gate");
+    if (moe.router_bias) {
+      to.emplace_back("--moe-router-score-function", "sigmoid");  // without which it stops
+      to.emplace_back("--moe-router-enable-expert-bias", "");
+    }
     put_if(moe.num_experts_per_tok == 1, "--moe-router-pre-softmax");  // a softmax of one is 1
     if (moe.first_k_dense_layers != 0 || moe.moe_layer_step != 1) {
       std::string layers;

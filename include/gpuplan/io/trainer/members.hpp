@@ -34,11 +34,13 @@ void for_each_member(const With& with) {
   with("zero_stage", &c::zero_stage), with("optimizer_on_host", &c::optimizer_on_host);
   with("weights_on_host", &c::weights_on_host), with("engine", &c::engine);
   with("precision", &c::precision), with("scaling", &c::scaling);
+  with("fp4_linears", &c::fp4_linears), with("quantised_weights", &c::quantised_weights);
   with("weights", &c::weights), with("reduced", &c::reduced);
   with("optimizer", &c::optimizer);
   with("recompute", &c::recompute), with("recompute_span", &c::recompute_span);
   with("recompute_period", &c::recompute_period);
   with("recompute_layers", &c::recompute_layers), with("modules", &c::modules);
+  with("offloaded_layers", &c::offloaded_layers);
   with("saves_costly_results", &c::saves_costly_results);
   with("shares_kept_inputs", &c::shares_kept_inputs), with("attention", &c::attention);
   with("fuses_loss", &c::fuses_loss), with("liger_kernels", &c::liger_kernels);

@@ -80,11 +80,19 @@ struct planned_run_words {
                                              training_precision::tf32,
                                              training_precision::fp8}) {
     precision_recipe recipe = *recipe_of(precision, *setup.framework.engine.is);
-    if (recipe.fp8_linears) recipe.scaling = setup.precision.scaling;
+    if (precision == training_precision::bf16) recipe.fp4_linears = setup.precision.fp4_linears;
+    if (quantises_linears(recipe)) {
+      recipe.scaling = setup.precision.scaling;
+      recipe.quantised_weights = setup.precision.quantised_weights;
+    }
     if (!made.precision && with_weights(recipe, setup.precision.weights) == setup.precision)
       made.precision = precision;
   }
-  if (setup.precision.scaling != precision_recipe{}.scaling) made.scaling = setup.precision.scaling;
+  if (setup.precision.fp4_linears)
+    made.fp4_linears = true;  // which has one scaling
+  else if (setup.precision.scaling != precision_recipe{}.scaling)
+    made.scaling = setup.precision.scaling;
+  if (setup.precision.quantised_weights) made.quantised_weights = true;
   if (setup.precision.autocast()) made.weights = setup.precision.weights;
   gpuplan::optimizer by = setup.optimizer;
   by.clips_gradients = false;
@@ -99,6 +107,7 @@ struct planned_run_words {
     if (setup.recompute_layers > 0) made.recompute_layers = setup.recompute_layers;
     if (setup.saves_costly_results) made.saves_costly_results = true;
   }
+  if (setup.offloads.layers > 0) made.offloaded_layers = setup.offloads.layers;
   if (setup.recompute == recompute_mode::selective && setup.modules != recomputed_modules{})
     made.modules = setup.modules;
   if (setup.attention != attention_kernel::automatic) made.attention = setup.attention;

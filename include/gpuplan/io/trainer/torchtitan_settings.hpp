@@ -324,6 +324,12 @@ class torchtitan_reader {
             "is " + std::to_string(*config_.micro_batch) +
                 "; a divisor of training.local_batch_size, " + std::to_string(*local) +
                 ", is taken");
+      if (global && *global > samples.value)
+        say(remark::kind::doubtful,
+            "training.local_batch_size",
+            "is " + std::to_string(*local) +
+                ": the pipeline drains behind so many samples of a replica; where a step has more "
+                "the estimate lets all through at once, as a local_batch_size of all of them");
     }
     // By default as many replicas as there are GPUs, whose local batches are the global one.
     if (!global && *local % *config_.micro_batch == 0)

@@ -112,7 +112,9 @@ struct training_config {
 
   // How a step is done
   known<training_precision> precision{};
-  known<scaling_kind> scaling{};   // of fp8, by Transformer Engine
+  known<scaling_kind> scaling{};  // of fp8, by Transformer Engine
+  known<bool> fp4_linears{};      // beside bf16, as `precision_recipe` has it, and the next
+  known<bool> quantised_weights{};
   known<number_format> weights{};  // as they are held where autocast casts them; frozen ones too
   known<number_format> reduced{};  // gradients, while FSDP sums them; default: the products'
   known<gpuplan::optimizer> optimizer{};
@@ -120,9 +122,10 @@ struct training_config {
   known<std::int64_t> recompute_span{};    // as `training_setup` has it, and the next
   known<std::int64_t> recompute_layers{};  // 0: all
   known<std::int64_t> recompute_period{};
-  known<recomputed_modules> modules{};  // that selective recomputation computes again
-  known<bool> saves_costly_results{};   // as `training_setup` has it
-  known<bool> shares_kept_inputs{};     // as `parallelism` has it
+  known<std::int64_t> offloaded_layers{};  // as `offloaded_activations` has it
+  known<recomputed_modules> modules{};     // that selective recomputation computes again
+  known<bool> saves_costly_results{};      // as `training_setup` has it
+  known<bool> shares_kept_inputs{};        // as `parallelism` has it
   known<attention_kernel> attention{};
   known<bool> fuses_loss{};           // of Megatron, as `implementation` has it
   known<bool> cut_cross_entropy{};    // likewise as `liger_kernels`
