@@ -861,6 +861,17 @@ class step_composer {
                                         first_is_there});
     return larger_of(0, beside - work);
   }
+  // `behind` says what a backward pass takes longer by what gradients take to be reduced.
+  template <class Behind>
+  constexpr void add_sharing(micro_batch_time& time,
+                             double before,
+                             const Behind& behind,
+                             double scatter) const {
+    const double of_each = behind(reduces_once() ? 0 : scatter);
+    time.parameter = before + of_each;
+    if (reduces_once()) time.reductions = behind(scatter) - of_each;
+    time.forward_pass += before;
+  }
   // Layers, where ranks share their weights. The last one's are gathered for the backward pass
   // while the head is computed, where there is one.
   constexpr micro_batch_time shared(const shared_time& given,
@@ -889,17 +900,6 @@ class step_composer {
         },
         scatter);
     return time;
-  }
-  // `behind` says what a backward pass takes longer by what gradients take to be reduced.
-  template <class Behind>
-  constexpr void add_sharing(micro_batch_time& time,
-                             double before,
-                             const Behind& behind,
-                             double scatter) const {
-    const double of_each = behind(reduces_once() ? 0 : scatter);
-    time.parameter = before + of_each;
-    if (reduces_once()) time.reductions = behind(scatter) - of_each;
-    time.forward_pass += before;
   }
   // Likewise the tables before the layers, or the head behind them, which stay from one pass to the
   // other.
