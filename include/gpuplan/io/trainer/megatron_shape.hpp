@@ -2,6 +2,7 @@
 
 // The sizes of a model as Megatron-LM's flags, in both directions.
 
+#include <gpuplan/io/trainer/command_words.hpp>
 #include <gpuplan/io/trainer/settings_reader.hpp>
 #include <gpuplan/io/trainer/training_config.hpp>
 #include <gpuplan/io/value.hpp>
