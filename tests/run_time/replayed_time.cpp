@@ -462,6 +462,20 @@ TEST_CASE(
       CHECK((composed.*pass).operators - (called.*pass).operators ==
             (events.*moves).operators - (of_one.*moves).operators);
     }
+    // An engine whose work is not counted runs the same operators, a person's code calls one.
+    const auto added = [&](const framework& by) {
+      setup.framework = by;
+      setup.model.hidden_act = activation_function::gelu_new;
+      const double with = cost().forward.elements;
+      setup.model.hidden_act = activation_function::gelu_tanh;
+      return with - cost().forward.elements;
+    };
+    framework sharded = catalog::hugging_face_gpt2;
+    sharded.engine.is = &engine_classes::deepspeed;
+    CHECK(added(sharded) == doctest::Approx(added(catalog::hugging_face_gpt2)));
+    CHECK(added(catalog::torch_gpt) == 0);
+    CHECK(added(catalog::lit_gpt) == 0);
+    CHECK(added(catalog::megatron_core) == 0);
   }
 }
 

@@ -64,11 +64,7 @@ cluster cluster_of(const request& asked,
   if (asked.network_GBps) on.between_nodes = *asked.network_GBps * 1_GBps;
   if (asked.network) on.network = *asked.network;
   runs::set_total(on, gpus);
-  if (on.nodes == 1) on.gpus_per_link_domain = 0;
-  if (on.gpus_per_link_domain % on.gpus_per_node != 0)
-    throw guides::bad_request("--link-domain " + std::to_string(on.gpus_per_link_domain) +
-                              ": whole nodes are taken, of " + std::to_string(on.gpus_per_node) +
-                              " GPUs each");
+  runs::settle_link_domain(on);
   return on;
 }
 

@@ -175,12 +175,7 @@ named_cluster made_of(const cluster_words& given,
                       std::to_string(listed->gpus_per_node) + " " + on.gpu.id +
                       " could be used, and " + std::to_string(total_gpus(on)) +
                       " GPUs are asked for");
-  // A part of a node is within any domain.
-  if (on.nodes == 1) on.gpus_per_link_domain = 0;
-  if (on.gpus_per_link_domain % on.gpus_per_node != 0)
-    throw bad_request("--link-domain " + std::to_string(on.gpus_per_link_domain) +
-                      ": whole nodes are taken, of " + std::to_string(on.gpus_per_node) +
-                      " GPUs each");
+  settle_link_domain(on);
   if (total_gpus(on) > most_gpus)
     throw bad_request("--nodes " + std::to_string(on.nodes) + " of " +
                       std::to_string(on.gpus_per_node) + " GPUs have " +
@@ -319,6 +314,15 @@ void add_cluster_options(CLI::App& app, cluster_words& to) {
   add_network_kind_option(app, to.network_kind, "(default: as --system has it, else infiniband)")
       ->group("GPUs");
   add_cost_options(app, to);
+}
+
+void settle_link_domain(cluster& on) {
+  // A part of a node is within any domain.
+  if (on.nodes == 1) on.gpus_per_link_domain = 0;
+  if (on.gpus_per_link_domain % on.gpus_per_node != 0)
+    throw bad_request("--link-domain " + std::to_string(on.gpus_per_link_domain) +
+                      ": whole nodes are taken, of " + std::to_string(on.gpus_per_node) +
+                      " GPUs each");
 }
 
 cluster node_of_system(const std::string& option, const std::string& name) {

@@ -53,6 +53,9 @@ struct cluster_defaults {
 inline constexpr std::int64_t usual_gpus_per_node = 8;
 inline constexpr double usual_network = 200;  // GB/s of a node: eight adapters of 200 Gbit/s
 
+/// No domain within one node. Throws `guides::bad_request` where a domain is not of whole nodes.
+void settle_link_domain(gpuplan::cluster& on);
+
 /// One node of the catalogue's system of this name. Throws `guides::bad_request`, which names the
 /// option, where there is none.
 [[nodiscard]] gpuplan::cluster node_of_system(const std::string& option, const std::string& name);

@@ -13,7 +13,7 @@
 namespace runs {
 
 struct remedy {
-  std::string options;      // of a command line that say it: "--zero 3 --recompute full"
+  std::string options;      // of a command line that say it, "--zero 3 --recompute full", or a key
   std::string in_words;     // "ZeRO-3, full recomputation"
   gpuplan::bytes needed{};  // for a micro-batch of 1
 };

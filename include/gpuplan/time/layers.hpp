@@ -679,7 +679,7 @@ class cost_visitor {
                  element_);
     else
       stream(elements * slower(on_.functions), 1, 2 * element_, 3 * element_);
-    if (is_eager_ && composes_gelu(setup_)) compose_gelu(elements);
+    if (!fused && composes_gelu(setup_)) compose_gelu(elements);
   }
   // What its operators move beyond one. Under autocast x ** 3, and what follows from it, is fp32.
   constexpr void compose_gelu(double elements) {

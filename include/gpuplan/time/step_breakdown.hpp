@@ -18,7 +18,8 @@ struct step_breakdown {
   duration expert_communication{};     // of tokens to their experts and back,
   duration pipeline_communication{};   // between stages,
   duration gradient_communication{};   // of data parallelism,
-  duration parameter_communication{};  // and of weights that ranks share (ZeRO-1 to 3)
+  duration parameter_communication{};  // and of weights that ranks share (ZeRO-1 to 3), with the
+                                       // gradients that are reduced in each micro-batch
   duration bubble{};                   // waiting for other stages
   duration optimizer{};
   duration host{};  // the device waits for launches; logging and the like

@@ -59,7 +59,8 @@ class torchtitan_decoder : public model_code {
   }
 
   /// It was built in its parts. Ranks have the norms' gradients of their own tokens or heads, which
-  /// are summed as wide as they are added up.
+  /// are summed as wide as they are added up. gpt-oss' sinks and biases, of which ranks have parts,
+  /// count as norms: no peak that was measured tells them apart.
   constexpr void divide_among_ranks() override {
     for (int at = 0; at < t.parameters.size(); ++at) {
       parameter_record& parameter = t.parameters[at];
