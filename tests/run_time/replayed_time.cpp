@@ -473,9 +473,16 @@ TEST_CASE(
     framework sharded = catalog::hugging_face_gpt2;
     sharded.engine.is = &engine_classes::deepspeed;
     CHECK(added(sharded) == doctest::Approx(added(catalog::hugging_face_gpt2)));
-    CHECK(added(catalog::torch_gpt) == 0);
-    CHECK(added(catalog::lit_gpt) == 0);
-    CHECK(added(catalog::megatron_core) == 0);
+    framework unfused = catalog::megatron_core;
+    unfused.implementation.fuses_bias_activation = false;
+    for (const framework& by : {catalog::torch_gpt,
+                                catalog::torch_llama,
+                                catalog::lit_gpt,
+                                catalog::torchtitan,
+                                catalog::torchtitan_2026,
+                                catalog::megatron_core,
+                                unfused})
+      CHECK(added(by) == 0);
   }
 }
 

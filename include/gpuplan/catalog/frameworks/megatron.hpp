@@ -63,6 +63,7 @@ inline constexpr layer_class megatron_core{.name = &code_names::megatron_core,
                                            .stops_early = false,
                                            .has_every_part = true,
                                            .quantises_linears = true,
+                                           .calls_gelu = true,
                                            .trains_parts = false,
                                            .trains_adapters = true,
                                            .repeats_layers = false};

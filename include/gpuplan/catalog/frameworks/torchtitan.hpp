@@ -163,6 +163,7 @@ inline constexpr layer_class torchtitan{.name = &code_names::torchtitan,
                                         .has_flash_alone = true,
                                         .has_dropout = false,
                                         .scales_loss = false,
+                                        .calls_gelu = true,
                                         .has_known_floor = true};
 /// Those of torchtitan 0.3: query, key and value by one product, FlexAttention with a mask of
 /// documents, and a loss in chunks.
@@ -187,6 +188,7 @@ inline constexpr layer_class torchtitan_2026{.name = &code_names::torchtitan_202
                                              .scales_loss = false,
                                              .chunks_loss = true,
                                              .divides_by_tokens = true,
+                                             .calls_gelu = true,
                                              .trains_parts = false,
                                              .trains_adapters = false,
                                              .parts_experts_by_width = true,
