@@ -70,6 +70,10 @@ TEST_CASE("merge keys bring what a map does not say itself") {
   CHECK(parse_yaml("a: 1\n<<: odd\n").why == "line 2: << is \"odd\"" + why);
   CHECK(parse_yaml("<<:\n").why == "line 1: << is \"\"" + why);
   CHECK(parse_yaml("<<: [{a: 1}, b]\n").why == "line 1: << is a list with more than maps" + why);
+  std::string many = "a: &a {x: 1}\nb:\n  <<: *a\n";
+  for (int at = 0; at < 1023; ++at) many += "  k" + std::to_string(at) + ": 1\n";
+  CHECK(parse_yaml(many));
+  CHECK(parse_yaml(many + "  more: 1\n").why == "a map with << has more than 1024 keys");
   CHECK(parse_yaml("a: &a {<<: *a}\n").why == "it nests deeper than 32 levels");
 }
 

@@ -5,12 +5,12 @@
 
 #include <gpuplan/io/characters.hpp>
 #include <gpuplan/io/json_depth.hpp>
-#include <gpuplan/io/table.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -287,9 +287,18 @@ class profile_reader {
     if (given >= least && given <= most) return given;
     if (why_.empty())
       why_ = "event " + std::to_string(events_) + ", " + printable(words(event, "name")) + ": " +
-             name + " is " + printable(found->dump()) + "; a number of microseconds from " +
-             decimal(1e6 * least, 0) + " to " + decimal(1e6 * most, 0) + " is taken";
+             name + " is " +
+             (found->is_number()   ? figures(1e6 * given)
+              : found->is_string() ? '"' + printable(found->get<std::string>()) + '"'
+                                   : std::string(found->type_name())) +
+             "; a number of microseconds from " + figures(1e6 * least) + " to " +
+             figures(1e6 * most) + " is taken";
     return 0;
+  }
+  static std::string figures(double number) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.15g", number);
+    return text;
   }
   static std::int64_t whole(const nlohmann::json& of, const char* name) {
     const double found = of.contains(name) && of[name].is_number() ? number(of, name) : -1;

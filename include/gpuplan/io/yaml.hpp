@@ -19,7 +19,6 @@
 #include <string>
 #include <string_view>
 #include <system_error>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -61,28 +60,39 @@ namespace detail {
 
 // Adds what a merge key (<<) holds: a map, or a list of maps, of which earlier ones go before later
 // ones. In `to` the last member of a name counts.
-inline void merge(const YAML::Node& key, const YAML::Node& node, value held, value::object& to) {
-  if (held.members() != nullptr) held = value::list{std::move(held)};
+inline void merge(const YAML::Node& key,
+                  const YAML::Node& node,
+                  const value& held,
+                  value::object& to) {
+  const auto add = [&](const value& map) {
+    const value::object* const members = map.members();
+    if (members == nullptr)
+      throw YAML::Exception(
+          key.Mark(),
+          "<< is " +
+              (held.items() != nullptr ? "a list with more than maps"
+                                       : '"' + node.Scalar().substr(0, 80) + '"') +
+              "; a map or a list of maps is taken");
+    for (const auto& member : *members) to.push_back(member);
+  };
   const value::list* const maps = held.items();
-  if (maps == nullptr || std::any_of(maps->begin(), maps->end(), [](const value& item) {
-        return item.members() == nullptr;
-      }))
-    throw YAML::Exception(key.Mark(),
-                          "<< is " +
-                              (maps != nullptr ? "a list with more than maps"
-                                               : "\"" + node.Scalar().substr(0, 80) + "\"") +
-                              "; a map or a list of maps is taken");
-  for (auto map = maps->rbegin(); map != maps->rend(); ++map)
-    to.insert(to.end(), map->members()->begin(), map->members()->end());
+  if (maps == nullptr) return add(held);
+  for (std::size_t at = maps->size(); at-- > 0;) add((*maps)[at]);
 }
 
-// Of several members of a name the last.
-[[nodiscard]] inline value::object last_of_each(value::object members) {
-  std::unordered_set<std::string> names;
+// Of several members of a name the last, behind those that no later one replaces. Each is held
+// against all others, so that there may not be many.
+[[nodiscard]] inline value::object last_of_each(const value::object& members) {
+  constexpr std::size_t most = 1024;
+  if (members.size() > most)
+    throw std::length_error("a map with << has more than " + std::to_string(most) + " keys");
   value::object made;
-  for (auto member = members.rbegin(); member != members.rend(); ++member)
-    if (names.insert(member->first).second) made.push_back(std::move(*member));
-  std::reverse(made.begin(), made.end());
+  for (std::size_t at = 0; at < members.size(); ++at) {
+    bool is_last = true;
+    for (std::size_t later = at + 1; later < members.size() && is_last; ++later)
+      is_last = members[later].first != members[at].first;
+    if (is_last) made.push_back(members[at]);
+  }
   return made;
 }
 
@@ -110,13 +120,13 @@ inline void merge(const YAML::Node& key, const YAML::Node& node, value held, val
         if (!member.first.IsScalar()) throw std::length_error("a key of it is no word");
         value held = value_of(member.second, depth + 1, left);
         if (member.first.Scalar() == "<<" && member.first.Tag() != "!")  // not in quotes
-          merge(member.first, member.second, std::move(held), merged);
+          merge(member.first, member.second, held, merged);
         else
           members.emplace_back(member.first.Scalar(), std::move(held));
       }
       if (merged.empty()) return members;
-      merged.insert(merged.end(), members.begin(), members.end());
-      return last_of_each(std::move(merged));
+      for (auto& member : members) merged.push_back(std::move(member));
+      return last_of_each(merged);
     }
     default:
       return {};

@@ -257,31 +257,32 @@ class megatron_lm_reader {
     words.emplace_back(key.flag, std::move(text));
   }
   const bool is_fp8 = *config.precision == training_precision::fp8;
-  if (is_fp8 || *config.precision == training_precision::bf16) words.emplace_back("--bf16", "");
-  if (*config.precision == training_precision::fp16) words.emplace_back("--fp16", "");
+  const auto put = [&words](const char* flag, const char* word) { words.emplace_back(flag, word); };
+  if (is_fp8 || *config.precision == training_precision::bf16) put("--bf16", "");
+  if (*config.precision == training_precision::fp16) put("--fp16", "");
   if (is_fp8) {
-    words.emplace_back("--fp8-format", "hybrid");
-    words.emplace_back("--fp8-recipe", detail::scaling_for_megatron(config.scaling).flag);
+    put("--fp8-format", "hybrid");
+    put("--fp8-recipe", detail::scaling_for_megatron(config.scaling).flag);
   }
   if (config.fp4_linears && *config.fp4_linears) {
-    words.emplace_back("--fp4-format", "e2m1");
-    words.emplace_back("--fp4-recipe", "nvfp4");
+    put("--fp4-format", "e2m1");
+    put("--fp4-recipe", "nvfp4");
   }
   if (config.cuda_graphs && *config.cuda_graphs) {
-    words.emplace_back(detail::megatron_graphs.flag, "full_iteration");
-    words.emplace_back("--no-check-for-nan-in-loss-and-grad", "");  // it stops with that check
+    put(detail::megatron_graphs.flag, "full_iteration");
+    put("--no-check-for-nan-in-loss-and-grad", "");  // it stops with that check
   }
   // Offloading is in the optimizer with states of chosen formats alone.
   if (config.optimizer_on_host && *config.optimizer_on_host)
-    words.emplace_back("--use-precision-aware-optimizer", "");
+    put("--use-precision-aware-optimizer", "");
   // Its size is the model's own, so that the table has exactly these rows.
-  words.emplace_back("--tokenizer-type", "NullTokenizer");
+  put("--tokenizer-type", "NullTokenizer");
   // It stops without these.
-  if (!config.learning_rate) words.emplace_back("--lr", learning_rate_placeholder);
-  if (!config.steps && !config.samples) words.emplace_back("--train-iters", steps_placeholder);
-  words.emplace_back("--data-path", data_set_placeholder);
-  words.emplace_back("--save", output_placeholder);
-  words.emplace_back("--save-interval", "1000");
+  if (!config.learning_rate) put("--lr", learning_rate_placeholder);
+  if (!config.steps && !config.samples) put("--train-iters", steps_placeholder);
+  put("--data-path", data_set_placeholder);
+  put("--save", output_placeholder);
+  put("--save-interval", "1000");
 
   launch how;
   how.command = "pretrain_gpt.py";

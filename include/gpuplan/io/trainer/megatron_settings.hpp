@@ -22,7 +22,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -83,9 +82,7 @@ class megatron_reader {
   void read_gathered_weights() {
     const bool is_fp4 = is_true(config_.fp4_linears);
     const bool is_fp8 = config_.precision && *config_.precision == training_precision::fp8;
-    for (const auto& [key, has_format, format] :
-         {std::tuple{megatron_fp8_weights, is_fp8, "fp8"},
-          std::tuple{megatron_fp4_weights, is_fp4, "fp4"}}) {
+    const auto read = [&](const megatron_key& key, bool has_format, const char* format) {
       const auto is = from_.flag(name(key));
       if (has_format && is)
         config_.quantised_weights = is;
@@ -93,7 +90,9 @@ class megatron_reader {
         remark_on(remark::kind::doubtful,
                   name(key),
                   std::string("is taken with linear layers in ") + format + " alone");
-    }
+    };
+    read(megatron_fp8_weights, is_fp8, "fp8");
+    read(megatron_fp4_weights, is_fp4, "fp4");
   }
   /// What contradicts itself, and what follows from the rest: to call when all is read.
   void conclude() {

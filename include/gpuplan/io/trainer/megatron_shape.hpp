@@ -2,7 +2,6 @@
 
 // The sizes of a model as Megatron-LM's flags, in both directions.
 
-#include <gpuplan/io/trainer/command_words.hpp>
 #include <gpuplan/io/trainer/settings_reader.hpp>
 #include <gpuplan/io/trainer/training_config.hpp>
 #include <gpuplan/io/value.hpp>
@@ -283,14 +282,18 @@ class megatron_shape_reader {
       }
     doubt("--moe-layer-freq", "is another order of layers than the estimate knows");
   }
+  static bool is_known_position(const std::string& positions) {
+    for (const char* const one : {"rope", "yarn", "mrope", "relative", "none"})
+      if (positions == one) return true;
+    return false;
+  }
   void read_ends() {
     const std::string positions = from_.text("--position-embedding-type");
     const auto rows = from_.integer("--max-position-embeddings");
     const bool is_rotary = flag("--use-rotary-position-embeddings");
     if ((positions.empty() && !is_rotary) || positions == "learned_absolute")
       model_.position_rows = rows ? *rows : 0;
-    else if (!positions.empty() &&
-             !is_one_of(positions, {"rope", "yarn", "mrope", "relative", "none"}))
+    else if (!positions.empty() && !is_known_position(positions))
       doubt("--position-embedding-type",
             "is " + shown(value(positions)) +
                 "; learned_absolute, rope, yarn, mrope, relative or none is taken");
@@ -380,23 +383,23 @@ class megatron_shape_reader {
       validate(layout) && !gpuplan::detail::failed(gpuplan::detail::flaw_of_equal_stages(
                               layout, model.num_hidden_layers));
   const expert_mixture& moe = model.moe;
-  const std::pair<bool, std::string> wrong[] = {
-      {!!model.hybrid_pattern,
-       "hybrid_pattern " +
-           shown(value(std::string(model.hybrid_pattern ? model.hybrid_pattern.letters : ""))) +
-           ", where none, attention and an MLP or experts in each layer, is taken"},
-      {model.full_attention_interval != 0,
-       "full_attention_interval " + std::to_string(model.full_attention_interval) +
-           ", where 0, attention in all layers, is taken"},
+  if (model.hybrid_pattern)
+    return "shape has hybrid_pattern " + shown(value(std::string(model.hybrid_pattern.letters))) +
+           ", where none, attention and an MLP or experts in each layer, is taken";
+  if (model.full_attention_interval != 0)
+    return "shape has full_attention_interval " + std::to_string(model.full_attention_interval) +
+           ", where 0, attention in all layers, is taken";
+  if (moe.moe_latent_size != 0)
+    return "shape has moe_latent_size " + std::to_string(moe.moe_latent_size) +
+           ", where 0 is taken";
+  if ((moe.n_group != 0) != (moe.topk_group != 0))
+    return "shape has n_group " + std::to_string(moe.n_group) + " and topk_group " +
+           std::to_string(moe.topk_group) + ", where both or none are taken";
+  const std::pair<bool, const char*> wrong[] = {
       {model.attention_gate, "attention_gate true, where false is taken"},
-      {moe.moe_latent_size != 0,
-       "moe_latent_size " + std::to_string(moe.moe_latent_size) + ", where 0 is taken"},
       {moe.router_bias && model.mlp_bias,
        "router_bias true beside mlp_bias true, a bias of the router's products, where false is "
        "taken"},
-      {(moe.n_group != 0) != (moe.topk_group != 0),
-       "n_group " + std::to_string(moe.n_group) + " and topk_group " +
-           std::to_string(moe.topk_group) + ", where both or none are taken"},
       {model.kind != model_kind::decoder, "kind, where a decoder is taken"},
       {model.norm_at != norm_position::before, "norm_at, where norms before are taken"},
       {model.norm_bias != is_layer_norm || !model.norm_affine, "norm_bias or norm_affine"},
@@ -434,7 +437,7 @@ class megatron_shape_reader {
        "mtp_layers, which are taken without position_rows"},
   };
   for (const auto& [is, what] : wrong)
-    if (is) return "shape has " + what;
+    if (is) return std::string("shape has ") + what;
   return "";
 }
 
@@ -446,13 +449,14 @@ inline void put_shape(const transformer& model, std::int64_t length, megatron_wo
   const auto put = [&to](const char* flag, std::int64_t is) {
     if (is != 0) to.emplace_back(flag, std::to_string(is));
   };
-  const auto put_if = [&to](bool is, const char* flag) {
-    if (is) to.emplace_back(flag, "");
+  const auto put_word = [&to](const char* flag, const char* word) { to.emplace_back(flag, word); };
+  const auto put_if = [&](bool is, const char* flag) {
+    if (is) put_word(flag, "");
   };
   for (const auto& [flag, member] : megatron_sizes)
     if (member != &transformer::head_dim || !model.is_latent()) put(flag, model.*member);
   if (!model.is_latent() && model.num_key_value_heads != 0) {
-    to.emplace_back("--group-query-attention", "");
+    put_word("--group-query-attention", "");
     put("--num-query-groups", model.num_key_value_heads);
   }
   put_if(model.is_latent(), "--multi-latent-attention");
@@ -462,7 +466,7 @@ inline void put_shape(const transformer& model, std::int64_t length, megatron_wo
   put_if(!model.mlp_bias, "--disable-bias-linear");
   put_if(model.attention_bias && !model.mlp_bias, "--add-qkv-bias");
   put_if(model.qk_norm == qk_norm_scope::head, "--qk-layernorm");
-  if (model.attention_sinks) to.emplace_back("--softmax-type", "learnable");
+  if (model.attention_sinks) put_word("--softmax-type", "learnable");
   if (model.sliding_window != 0) {
     to.emplace_back("--window-size", std::to_string(model.sliding_window - 1) + ",0");
     put("--window-attn-skip-freq", model.global_layer_step);
@@ -473,14 +477,14 @@ inline void put_shape(const transformer& model, std::int64_t length, megatron_wo
              model.hidden_act == activation_function::gelu_new,
          "--openai-gelu");
   put_if(model.hidden_act == activation_function::relu_squared, "--squared-relu");
-  to.emplace_back("--normalization", model.norm == norm_kind::rms_norm ? "RMSNorm" : "LayerNorm");
+  put_word("--normalization", model.norm == norm_kind::rms_norm ? "RMSNorm" : "LayerNorm");
   const expert_mixture& moe = model.moe;
   if (moe.num_experts != 0) {
     for (const auto& [flag, member] : megatron_expert_sizes) put(flag, moe.*member);
     put_if(moe.shared_expert_gate, "--moe-shared-expert-gate");
     if (moe.router_bias) {
-      to.emplace_back("--moe-router-score-function", "sigmoid");  // without which it stops
-      to.emplace_back("--moe-router-enable-expert-bias", "");
+      put_word("--moe-router-score-function", "sigmoid");  // without which it stops
+      put_word("--moe-router-enable-expert-bias", "");
     }
     put_if(moe.num_experts_per_tok == 1, "--moe-router-pre-softmax");  // a softmax of one is 1
     if (moe.first_k_dense_layers != 0 || moe.moe_layer_step != 1) {
@@ -490,8 +494,7 @@ inline void put_shape(const transformer& model, std::int64_t length, megatron_wo
       to.emplace_back("--moe-layer-freq", layers + "]");
     }
   }
-  to.emplace_back("--position-embedding-type",
-                  model.position_rows != 0 ? "learned_absolute" : "rope");
+  put_word("--position-embedding-type", model.position_rows != 0 ? "learned_absolute" : "rope");
   put("--max-position-embeddings", model.position_rows != 0 ? model.position_rows : length);
   put_if(!model.tied_embeddings, "--untie-embeddings-and-output-weights");
   put("--vocab-size", model.vocab_size);
