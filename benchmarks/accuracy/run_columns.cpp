@@ -77,6 +77,8 @@ framework nearest_framework(const row& source, const gpuplan::transformer& model
                                                                      : catalog::torch_llama;
   const std::int64_t zero = source.integer_or("zero_stage", 0);
   if (zero >= 2) nearest.engine = catalog::engines::fsdp2;
+  if (zero >= 2 && has_word(who_of(source), "fsdp1"))
+    nearest.engine.is = &gpuplan::engine_classes::fsdp1;
   nearest.costs = catalog::untimed_eager;
   return nearest;
 }
@@ -285,6 +287,8 @@ described_setup read_run_columns(const row& source) {
                            !has_word(lower(source.text("notes")), "vision");
   setup.dropout = has_dropout ? 0.1 : 0;
   described.plan = read_batch(source, setup.parallelism);
+  if (has_word(lower(source.text("notes")), "cpu_offload of parameters"))
+    setup.parallelism.weights_on_host = true;
   described.why_not = read_recomputation(source, setup);
   if (described.why_not.empty()) described.why_not = read_adapters(source, setup);
   return described;

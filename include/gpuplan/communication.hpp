@@ -202,7 +202,27 @@ struct device_group {
   return link_data::infiniband;
 }
 
+/// What devices of a node have of PCIe of generations 3 and 4 to each other, where nobody says how
+/// sockets, switches and drivers lead: with `ring_share` 5 GB/s of 4 x16, the middle of 20 machines
+/// of 2 to 8 RTX 3090, RTX A6000, RTX 6000 Ada, A100 and H100 that had 0.5 to 12, by what published
+/// steps of BERT (lambdal/deeplearning-benchmark) and of adapters (AnswerDotAI/fsdp_qlora) take
+/// longer there than on one card. Of generation 5 the four RTX 5090 of `link_data::pcie` are known.
+inline constexpr double unknown_pcie_share = 0.28;
+
+/// The rate, each direction, at which `gpu` reaches others of its node by PCIe where nobody says
+/// it. Precondition: `gpu.pcie` is known.
+[[nodiscard]] constexpr bandwidth pcie_between_devices(const gpu_spec& gpu) {
+  const bandwidth bus = gpu.pcie->each_direction();
+  return gpu.pcie->generation <= 4 ? bus * unknown_pcie_share : bus;
+}
+
 namespace detail {
+
+// Whether devices reach each other by PCIe alone, and nobody says at which rate.
+[[nodiscard]] constexpr bool has_unknown_pcie(const cluster& on) {
+  const auto link = inside_node_ceiling(on);
+  return link && link->origin == ceiling_origin::data_sheet && !on.gpu.peers && on.gpu.pcie;
+}
 
 // The part of a device's rate that leads to one other device of its node.
 [[nodiscard]] constexpr double share_to_one(link_wiring wiring, std::int64_t devices_per_node) {
@@ -236,9 +256,10 @@ namespace detail {
     links.inside_node =
         links.inside_node / (links.inside.copy_share *
                              detail::share_to_one(links.inside.wiring, links.devices_per_node));
+  if (detail::has_unknown_pcie(given)) links.inside_node = pcie_between_devices(given.gpu);
   if (given.gpu.peers && !given.inside_node && bus) {
     links.joined = given.gpu.peers->joins;
-    links.beyond_bridge = bus->each_direction();
+    links.beyond_bridge = pcie_between_devices(given.gpu);
   }
   links.between = constants_between_nodes(given.network);
   if (given.hop_between) links.between.hop = *given.hop_between;

@@ -553,6 +553,32 @@ TEST_CASE("each matrix of adapters is a message of its own where FSDP 1 wraps it
                         matrices * (layers - 1)));
 }
 
+TEST_CASE("weights are waited for where the adapters' own messages are all that is ahead") {
+  roofline_time model{.setup = {.model = catalog::llama_3_2_1b,
+                                .sequence_length = 2048,
+                                .parallelism = {.zero_stage = 3},
+                                .framework = catalog::hugging_face_llama},
+                      .on = {.gpu = catalog::rtx_3090, .gpus_per_node = 2, .inside_node = 6_GBps}};
+  model.setup.trains.what = training::adapters;
+  model.setup.trains.adapters.rank = 16;
+  const auto waiting = [&](const engine_class& by, std::int64_t micro_batch) {
+    model.setup.framework.engine.is = &by;
+    model.setup.precision = &by == &engine_classes::fsdp1 ? bf16_under_autocast : bf16_pure;
+    const batch_plan plan{.micro_batch = micro_batch, .data_parallel = 2};
+    REQUIRE(validate(model, plan));
+    return model.breakdown(plan).parameter_communication.value();
+  };
+  // The 16 layers' 60,821,504 weights in bf16 each, half of them from the other, in the forward
+  // pass and but for the last layer in the backward pass.
+  const interconnect links = *interconnect_of(model.on);
+  const double each = 60821504.0 * 2 / 2 / (links.inside_node.value() * links.inside.ring_share);
+  for (const std::int64_t micro_batch : {4, 16}) {
+    CAPTURE(micro_batch);
+    CHECK(waiting(engine_classes::fsdp1, micro_batch) > (16 + 15) * each);
+    CHECK(waiting(engine_classes::fsdp2, micro_batch) < 0.5 * (16 + 15) * each);
+  }
+}
+
 // Of large messages on a slow link all is its rate, and of small ones all is latency.
 TEST_CASE("a link that is a little better saves its own part of the step alone") {
   for (const bool in_node : {true, false})

@@ -347,7 +347,7 @@ TEST_CASE("how fast cards reach each other through the host is not known unless 
   roofline_time of_four = model_of({1, 1, 1, 1, 1});
   of_four.on = {.gpu = catalog::rtx_a6000, .gpus_per_node = 4};
   CHECK(untimed_estimate(of_four).value(stack_number::inside_node) ==
-        doctest::Approx(catalog::rtx_a6000.pcie->each_direction().value()));
+        doctest::Approx(pcie_between_devices(catalog::rtx_a6000).value()));
 }
 
 TEST_CASE("too few steps, and steps that contradict each other, are refused") {
@@ -542,11 +542,15 @@ TEST_CASE("a bridge bounds the devices that it joins, and PCIe more of them") {
     CHECK(detail::is_beyond_bridge(model.on) == (gpus > 2));
     CHECK(detail::is_link_unknown(model.on) == (gpus > 1));
     const double rate = detail::number_in(model, stack_number::inside_node);
-    CHECK((rate == gpu.pcie->each_direction().value()) == (gpus > 2));
+    CHECK((rate == pcie_between_devices(gpu).value()) == (gpus > 2));
     model.on.inside_node = 3_GBps;
     CHECK(!detail::is_beyond_bridge(model.on));
     CHECK(!detail::is_link_unknown(model.on));
     CHECK(detail::number_in(model, stack_number::inside_node) == 3e9);
+    // What is known beforehand is what the model goes by.
+    model.on = {.gpu = catalog::rtx_4090, .gpus_per_node = gpus};
+    CHECK(detail::number_in(model, stack_number::inside_node) ==
+          interconnect_of(model.on)->inside_node.value());
     // NVLink and switches join all.
     model.on = {.gpu = catalog::h100_sxm5_80gb, .gpus_per_node = gpus};
     CHECK(!detail::is_beyond_bridge(model.on));

@@ -186,7 +186,7 @@ TEST_CASE("links lead where they are wired to") {
   STATIC_CHECK(leads_to(catalog::a100_sxm4_80gb, 8, 2, 1));
   // A bridge of 56.25 GB/s each direction joins two; more meet over PCIe, unless a link is stated.
   CONSTEXPR double over_pcie =
-      catalog::rtx_a6000.pcie->each_direction() / 1_GBps * link_data::pcie.ring_share;
+      pcie_between_devices(catalog::rtx_a6000) / 1_GBps * link_data::pcie.ring_share;
   STATIC_CHECK(
       leads_to(catalog::rtx_a6000, 8, 2, 56.25 * link_data::nvlink_3.ring_share / over_pcie));
   STATIC_CHECK(leads_to(catalog::rtx_a6000, 8, 4, 1));
@@ -207,6 +207,23 @@ TEST_CASE("links lead where they are wired to") {
   STATIC_CHECK(
       interconnect_of({.gpu = catalog::a100_sxm4_80gb, .inside_node = 12_GBps})->inside.kind ==
       "NVLink 3"sv);
+}
+
+TEST_CASE("PCIe between devices is what machines let through, unless it is stated") {
+  CONSTEXPR bandwidth bus = catalog::rtx_4090.pcie->each_direction();
+  CONSTEXPR interconnect found = *interconnect_of({.gpu = catalog::rtx_4090, .gpus_per_node = 4});
+  // 20 machines: 4.6 GB/s in the geometric mean.
+  STATIC_CHECK(found.inside_node * found.inside.ring_share > 4.4_GBps &&
+               found.inside_node * found.inside.ring_share < 5_GBps);
+  STATIC_CHECK(found.inside_node == pcie_between_devices(catalog::rtx_4090));
+  CONSTEXPR interconnect stated =
+      *interconnect_of({.gpu = catalog::rtx_4090, .gpus_per_node = 4, .inside_node = bus});
+  STATIC_CHECK(stated.inside_node == bus && stated.inside.kind == "PCIe"sv);
+  // Of generation 5 it was measured.
+  STATIC_CHECK(interconnect_of({.gpu = catalog::rtx_5090, .gpus_per_node = 4})->inside_node ==
+               catalog::rtx_5090.pcie->each_direction());
+  STATIC_CHECK(pcie_between_devices(catalog::t4) ==
+               catalog::t4.pcie->each_direction() * unknown_pcie_share);
 }
 
 TEST_CASE("links are of the GPU's kind") {
@@ -375,7 +392,7 @@ TEST_CASE("what is stated of a cluster's links is taken in place of their kind's
   CONSTEXPR interconnect bridged =
       *interconnect_of({.gpu = catalog::rtx_a6000, .gpus_per_node = 4});
   STATIC_CHECK(bridged.joined == catalog::rtx_a6000.peers->joins);
-  STATIC_CHECK(bridged.beyond_bridge == catalog::rtx_a6000.pcie->each_direction());
+  STATIC_CHECK(bridged.beyond_bridge == pcie_between_devices(catalog::rtx_a6000));
   // More than it joins are as fast as without it.
   CONSTEXPR interconnect by_pcie = *interconnect_of(without_bridge(catalog::rtx_a6000, 4));
   CONSTEXPR auto takes = [](bytes message, std::int64_t ranks, const interconnect& links) {

@@ -881,22 +881,29 @@ class step_composer {
     const std::int64_t layers = mix.all;
     if (!shares_in_passes() || layers == 0) return time;
     const double within = gather_time_of_matrices(given, layers);
-    const double gather = gather_time(given.parameters / count(layers)) + within;
+    const double whole = gather_time(given.parameters / count(layers));
     const bool returns = time.backward > 0;  // else nothing needs weights again
+    const bool gathers_again = layout_.zero_stage == 3 && returns;
+    // FSDP 1 is no more than two gathers ahead of the passes. Where each matrix of the adapters is
+    // a unit, the layer's own are these two, and the next layer's weights are waited for.
+    const bool waits = wraps_adapters(setup_);
+    const double ahead = (waits ? 0 : whole) + within;
+    const std::int64_t kept = costs_.hides_gathers && is_below_head ? 1 : 0;
+    const double waited = waits ? count(layers) * whole : 0;
+    const double waited_again = waits && gathers_again ? count(layers - kept) * whole : 0;
     // Within a layer that is computed again they are gathered for that too.
-    const double again = layout_.zero_stage == 3 && returns
-                             ? gather + (time.recompute > 0 ? mix.share_again() * within : 0)
-                             : 0;
+    const double again =
+        gathers_again ? ahead + (time.recompute > 0 ? mix.share_again() * within : 0) : 0;
     const double scatter = scatter_time_of_trained(given, layers);
-    double before = count(layers) * gather;
-    if (costs_.hides_gathers) before = exposed_of_pass(layers, time.forward_pass, gather, 0, false);
+    double before = count(layers) * ahead;
+    if (costs_.hides_gathers) before = exposed_of_pass(layers, time.forward_pass, ahead, 0, false);
     add_sharing(
         time,
-        before,
+        before + waited,
         [&](double reduced) {
-          if (!costs_.hides_gathers) return count(layers) * (again + reduced);
+          if (!costs_.hides_gathers) return count(layers) * (again + reduced) + waited_again;
           const double work = given.time.total() - given.time.forward_pass;
-          return exposed_of_pass(layers, work, again, reduced, is_below_head);
+          return exposed_of_pass(layers, work, again, reduced, is_below_head) + waited_again;
         },
         scatter);
     return time;

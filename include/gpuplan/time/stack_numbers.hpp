@@ -75,7 +75,7 @@ constexpr bool is_link_unknown(const cluster& on) {
          (!on.gpu.peers || on.gpu.peers->joins > 0);
 }
 // The spread of it: by what published steps of BERT took longer on 2 to 8 such cards than on one,
-// gradients were exchanged at 0.7 to 12 GB/s by PCIe 4, whose copies reach 27. Judgement, as above.
+// gradients were exchanged at 0.5 to 12 GB/s by PCIe 4, whose copies reach 27. Judgement, as above.
 inline constexpr double spread_of_unknown_link = 0.9;
 
 // Whether a bridge joins fewer of a node's devices than there are, so that PCIe bounds them.
@@ -103,7 +103,8 @@ constexpr double number_in(const roofline_time& model, stack_number which) {
     case stack_number::host_per_step:
       return costs.host_per_step.value();
     case stack_number::inside_node:
-      if (is_beyond_bridge(model.on)) return model.on.gpu.pcie->each_direction().value();
+      if (is_beyond_bridge(model.on) || has_unknown_pcie(model.on))
+        return pcie_between_devices(model.on.gpu).value();
       if (const auto link = link_inside_node(model.on)) return link->value();
       return 0;
     case stack_number::between_nodes:
