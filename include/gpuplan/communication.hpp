@@ -224,6 +224,21 @@ namespace detail {
   return link && link->origin == ceiling_origin::data_sheet && !on.gpu.peers && on.gpu.pcie;
 }
 
+// Whether devices of a node reach each other through the host, or by a bridge that a machine may
+// lack, and nobody says how: no data sheet tells what sockets, switches and drivers let through.
+constexpr bool is_link_unknown(const cluster& on) {
+  if (linked_gpus(on) < 2) return false;
+  const auto link = inside_node_ceiling(on);
+  return link && link->origin == ceiling_origin::data_sheet &&
+         (!on.gpu.peers || on.gpu.peers->joins > 0);
+}
+
+// Whether a bridge joins fewer of a node's devices than there are, so that PCIe bounds them.
+constexpr bool is_beyond_bridge(const cluster& on) {
+  return !on.inside_node && on.gpu.peers && on.gpu.pcie && on.gpu.peers->joins > 0 &&
+         linked_gpus(on) > on.gpu.peers->joins;
+}
+
 // The part of a device's rate that leads to one other device of its node.
 [[nodiscard]] constexpr double share_to_one(link_wiring wiring, std::int64_t devices_per_node) {
   const auto all = static_cast<double>(devices_per_node - 1);

@@ -559,6 +559,29 @@ TEST_CASE("each input of a stack alone has a part of its range") {
                step_ranges_of(replicated, of_512, slower_host).host);
 }
 
+TEST_CASE("a link that nobody states has a part of the range") {
+  CONSTEXPR auto on = [](const gpu_spec& gpu, known<bandwidth> stated) {
+    roofline_time model = replicated;
+    model.on = {.gpu = gpu, .gpus_per_node = 4, .inside_node = stated};
+    return model;
+  };
+  CONSTEXPR batch_plan of_four{.data_parallel = 4};
+  CONSTEXPR roofline_time unknown = on(catalog::rtx_4090, {});
+  CONSTEXPR step_ranges by = step_ranges_of(unknown, of_four);
+  STATIC_CHECK(by.all.contains(by.link) && by.link.contains(unknown.step(of_four)));
+  STATIC_CHECK(by.link.high() == on(catalog::rtx_4090, 3_GBps).step(of_four));
+  STATIC_CHECK(by.link.low() == on(catalog::rtx_4090, 22_GBps).step(of_four));
+  STATIC_CHECK(link_range(unknown.on) == range<bandwidth>{3_GBps, 22_GBps});
+  // What is stated, and what joins all, has none.
+  STATIC_CHECK(step_ranges_of(on(catalog::rtx_4090, 12_GBps), of_four).link.is_point());
+  STATIC_CHECK(step_ranges_of(on(catalog::h100_sxm5_80gb, {}), of_four).link.is_point());
+  // A bridge may be missing; PCIe of generation 5 was measured at more.
+  STATIC_CHECK(link_range({.gpu = catalog::rtx_a6000, .gpus_per_node = 2}) ==
+               range<bandwidth>{3_GBps, catalog::rtx_a6000.peers->each_direction()});
+  STATIC_CHECK(link_range({.gpu = catalog::rtx_5090, .gpus_per_node = 2}) ==
+               range<bandwidth>{3_GBps, catalog::rtx_5090.pcie->each_direction()});
+}
+
 // Code of which no step was timed, and the most that it may cost the host; then a device likewise.
 constexpr roofline_time untimed = [] {
   roofline_time model = replicated;

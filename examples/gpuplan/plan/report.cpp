@@ -61,7 +61,7 @@ struct stack_input {
   const char* name;      // for programs
   const char* in_words;  // for people
   range<duration> step_ranges::*step;
-  range<double> stack_range::*factor;
+  range<double> stack_range::*factor;  // none: of a rate that nobody states
 };
 constexpr stack_input stack_inputs[] = {
     {"products",
@@ -76,7 +76,8 @@ constexpr stack_input stack_inputs[] = {
     {"contention",
      "contention of exchanges with kernels",
      &step_ranges::contention,
-     &stack_range::contention}};
+     &stack_range::contention},
+    {"link", "link of GPUs of a node: not stated", &step_ranges::link, nullptr}};
 
 // Megatron's layers cost the host and the memory more than those that the default is of.
 stack_range stack_of(const framework& by) {
@@ -372,6 +373,13 @@ io::table stacks_of(const named_plan& plan) {
   for (const stack_input& input : stack_inputs) {
     const range<duration> step = plan.is.by_stack.*input.step;
     if (step.high() - step.low() < shown * best.step) continue;
+    if (input.factor == nullptr) {
+      const range<bandwidth> link = link_range(model.on, stack);
+      const range<double> rates{in(link.low(), 1_GBps), in(link.high(), 1_GBps)};
+      table.rows.push_back(
+          {input.in_words, to_text(cell{rates, 0}) + " GB/s", cell_of_range(step)});
+      continue;
+    }
     const range<double> factor = stack.*input.factor;
     cell times = plan.is.has_interval ? cell{factor, 2} : cell{factor};
     if (input.step == &step_ranges::matmul_rate && !is_timed(model.efficiency))

@@ -66,23 +66,9 @@ inline constexpr prior_of_number priors_of_numbers[stack_number_count] = {
 
 namespace detail {
 
-// Whether devices of a node reach each other through the host, or by a bridge that a machine may
-// lack, and nobody says how: no data sheet tells what sockets, switches and drivers let through.
-constexpr bool is_link_unknown(const cluster& on) {
-  if (linked_gpus(on) < 2) return false;
-  const auto link = inside_node_ceiling(on);
-  return link && link->origin == ceiling_origin::data_sheet &&
-         (!on.gpu.peers || on.gpu.peers->joins > 0);
-}
 // The spread of it: by what published steps of BERT took longer on 2 to 8 such cards than on one,
 // gradients were exchanged at 0.5 to 12 GB/s by PCIe 4, whose copies reach 27. Judgement, as above.
 inline constexpr double spread_of_unknown_link = 0.9;
-
-// Whether a bridge joins fewer of a node's devices than there are, so that PCIe bounds them.
-constexpr bool is_beyond_bridge(const cluster& on) {
-  return !on.inside_node && on.gpu.peers && on.gpu.pcie && on.gpu.peers->joins > 0 &&
-         linked_gpus(on) > on.gpu.peers->joins;
-}
 
 // The number as the model has it; 0 where it has none.
 constexpr double number_in(const roofline_time& model, stack_number which) {

@@ -5,6 +5,8 @@
 // 40 % apart.
 
 #include <gpuplan/batch.hpp>
+#include <gpuplan/cluster.hpp>
+#include <gpuplan/communication.hpp>
 #include <gpuplan/device_efficiency.hpp>
 #include <gpuplan/framework.hpp>
 #include <gpuplan/range.hpp>
@@ -30,6 +32,10 @@ struct stack_range {
   // with the rate of products. From the least to the most of the generations that were fitted
   // (catalog/device_efficiencies.hpp).
   range<double> untimed_matmuls{0.58, device_efficiency{}.products};
+  // Of devices of a node that reach each other by PCIe, or by a bridge that a machine may lack,
+  // where nobody states the rate (`cluster::inside_node`): eight of ten of the machines that
+  // `unknown_pcie_share` is of, each direction.
+  range<bandwidth> unknown_link{3_GBps, 22_GBps};
 };
 
 /// The range of a step's time that a stack gives: by all inputs of `stack_range` together, and by
@@ -40,7 +46,20 @@ struct step_ranges {
   range<duration> element_rate;
   range<duration> host;
   range<duration> contention;
+  range<duration> link;  // inside a node, where nobody states its rate
 };
+
+/// The rates that the link inside a node may have where nobody states it; of a link that is known,
+/// its own.
+[[nodiscard]] constexpr range<bandwidth> link_range(const cluster& on,
+                                                    const stack_range& stack = {}) {
+  const auto links = interconnect_of(on);
+  if (!links) return bandwidth{};
+  const bandwidth own = detail::is_beyond_bridge(on) ? links->beyond_bridge : links->inside_node;
+  if (!detail::is_link_unknown(on)) return own;
+  return {own < stack.unknown_link.low() ? own : stack.unknown_link.low(),
+          own < stack.unknown_link.high() ? stack.unknown_link.high() : own};
+}
 
 /// Whether steps of this software were timed: it has costs of its own.
 [[nodiscard]] constexpr bool is_timed(const framework& software) { return software.costs.timed; }
@@ -77,11 +96,12 @@ class stack_ends {
   }
 
   struct inputs {
-    bool matmul_rate = false, element_rate = false, host = false, contention = false;
+    bool matmul_rate = false, element_rate = false, host = false, contention = false, link = false;
   };
   constexpr range<duration> range_by(const inputs& vary) const {
-    const duration fast = end(vary, fast_, stack_.untimed_matmuls.high());
-    const duration slow = end(vary, slow_, stack_.untimed_matmuls.low());
+    const range<bandwidth> link = link_range(model_.on, stack_);
+    const duration fast = end(vary, fast_, stack_.untimed_matmuls.high(), link.high());
+    const duration slow = end(vary, slow_, stack_.untimed_matmuls.low(), link.low());
     // What changes nothing may round to either side.
     return fast <= slow ? range<duration>{fast, slow} : range<duration>{slow, fast};
   }
@@ -93,8 +113,12 @@ class stack_ends {
   software_costs fast_{};
   software_costs slow_{};
 
-  constexpr duration end(const inputs& vary, const software_costs& to, double products) const {
+  constexpr duration end(const inputs& vary,
+                         const software_costs& to,
+                         double products,
+                         bandwidth link) const {
     roofline_time model = model_;
+    if (vary.link && is_link_unknown(model.on)) model.on.inside_node = link;
     software_costs& costs = model.setup.framework.costs;
     if (vary.matmul_rate) {
       costs.matmul_rate = to.matmul_rate;
@@ -117,10 +141,14 @@ class stack_ends {
                                                    const batch_plan& plan,
                                                    const stack_range& stack = {}) {
   return detail::stack_ends(model, plan, stack)
-      .range_by({.matmul_rate = true, .element_rate = true, .host = true, .contention = true});
+      .range_by({.matmul_rate = true,
+                 .element_rate = true,
+                 .host = true,
+                 .contention = true,
+                 .link = true});
 }
 
-/// Likewise, with what each input does. Ten steps are estimated.
+/// Likewise, with what each input does. Twelve steps are estimated.
 [[nodiscard]] constexpr step_ranges step_ranges_of(const roofline_time& model,
                                                    const batch_plan& plan,
                                                    const stack_range& stack = {}) {
@@ -129,7 +157,8 @@ class stack_ends {
           .matmul_rate = ends.range_by({.matmul_rate = true}),
           .element_rate = ends.range_by({.element_rate = true}),
           .host = ends.range_by({.host = true}),
-          .contention = ends.range_by({.contention = true})};
+          .contention = ends.range_by({.contention = true}),
+          .link = ends.range_by({.link = true})};
 }
 
 }  // namespace gpuplan
