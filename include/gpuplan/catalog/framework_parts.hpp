@@ -69,7 +69,7 @@ inline constexpr software_costs eager_decoder = [] {
 
 /// Of eager code that nobody timed, whose bytes and launches are counted: one set for 622 published
 /// steps of nine sources on A100, V100, H100, MI350X, RTX 3090 and A6000, from LLM Foundry to timm.
-/// In the mean of a source it is 3 to 14 % off, of QLoRA 29. Scores are moved more often than
+/// In the mean of a source it is 3 to 15 % off. Scores are moved more often than
 /// counted by old versions of PyTorch.
 inline constexpr software_costs untimed_eager{.score_traffic = 1.6,
                                               .host_per_operator = 17_us,
