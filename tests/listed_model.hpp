@@ -495,10 +495,10 @@ inline gpuplan::parameter_counts parameters(const model& all,
     }
     if (one.expert >= 0) here = here && one.expert % layout.expert_parallel == rank.expert_rank;
     if (!here || layers == 0) continue;
-    // experts that ranks share are whole
-    const bool is_whole = one.expert >= 0 && layout.expert_parallel > 1;
-    const std::int64_t size =
-        elements_on(one, is_whole ? 1 : layout.tensor_parallel, is_whole ? 0 : rank.tensor_rank);
+    // experts that ranks share are whole, or in parts of their own
+    const bool is_shared = one.expert >= 0 && layout.expert_parallel > 1;
+    const std::int64_t ways = is_shared ? layout.expert_tensor_parallel : layout.tensor_parallel;
+    const std::int64_t size = elements_on(one, ways, rank.tensor_rank % ways);
     of_part(counts, one.where) += size;
     if (one.expert >= all.shape.moe.num_experts_per_tok) counts.idle += size;
   }

@@ -48,6 +48,8 @@ random_step roll_step(Dice& roll) {
                        .sequence_parallel = roll.one_in(2),
                        .zero_stage = static_cast<int>(roll.from(0, 3))};
   if (setup.model.moe.num_experts != 0) setup.parallelism.expert_parallel = power_of_two(3);
+  if (setup.model.moe.num_experts != 0 && roll.one_in(2))
+    setup.parallelism.expert_tensor_parallel = setup.parallelism.tensor_parallel;
   step.plan = {power_of_two(2), 8 * power_of_two(3), 4 * power_of_two(4)};
   step.model.on = {.gpu = one_of(gpus), .nodes = 64, .gpus_per_node = 8, .between_nodes = 200_GBps};
   step.model.on.inside_node = 200_GBps;

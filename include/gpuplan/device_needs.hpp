@@ -107,6 +107,7 @@ struct device_needs {
                                    setup.parallelism.pipeline_parallel,
                                    setup.parallelism.context_parallel,
                                    setup.parallelism.expert_parallel,
+                                   setup.parallelism.expert_tensor_parallel,
                                    plan.data_parallel})
     if (ranks > 1) ++groups;
   return groups > 1 ? groups + 1 : groups;

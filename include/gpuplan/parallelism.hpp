@@ -156,6 +156,9 @@ struct parallelism {
   std::int64_t pipeline_parallel = 1;  // pipeline_model_parallel_size
   // Of the routed experts; inside data parallelism: expert_model_parallel_size.
   std::int64_t expert_parallel = 1;
+  // Parts of the width of each routed expert, on ranks beside each other:
+  // expert_tensor_parallel_size. torchtitan's tensor-parallel ranks have parts by themselves.
+  std::int64_t expert_tensor_parallel = 1;
   // Model chunks of a stage, interleaved: virtual_pipeline_model_parallel_size.
   std::int64_t virtual_pipeline = 1;
   pipeline_schedule schedule = pipeline_schedule::one_f_one_b;
@@ -178,6 +181,16 @@ struct parallelism {
 
   friend constexpr bool operator==(const parallelism&, const parallelism&) = default;
 };
+
+/// In how many parts each routed expert lies on as many ranks: where none shares the experts, in as
+/// many as a layer's other weights.
+[[nodiscard]] constexpr std::int64_t parts_of_expert(const parallelism& layout) {
+  return layout.expert_parallel > 1 ? layout.expert_tensor_parallel : layout.tensor_parallel;
+}
+/// How many ranks hold all experts together, once.
+[[nodiscard]] constexpr std::int64_t ranks_of_experts(const parallelism& layout) {
+  return layout.expert_parallel * layout.expert_tensor_parallel;
+}
 
 /// One place in the layout, counted from 0.
 struct model_rank {
@@ -496,11 +509,13 @@ constexpr failure flaw_of_micro_batches(const parallelism& layout,
 /// Errors: `not_positive`, `out_of_bounds`, `no_such_code`.
 [[nodiscard]] constexpr result<parallelism> validate(const parallelism& layout) {
   const std::int64_t most = std::int64_t{1} << 20;
-  for (const named_fact degree : {named_fact{fact::tensor_parallel, layout.tensor_parallel},
-                                  named_fact{fact::pipeline_parallel, layout.pipeline_parallel},
-                                  named_fact{fact::expert_parallel, layout.expert_parallel},
-                                  named_fact{fact::virtual_pipeline, layout.virtual_pipeline},
-                                  named_fact{fact::context_parallel, layout.context_parallel}}) {
+  for (const named_fact degree :
+       {named_fact{fact::tensor_parallel, layout.tensor_parallel},
+        named_fact{fact::pipeline_parallel, layout.pipeline_parallel},
+        named_fact{fact::expert_parallel, layout.expert_parallel},
+        named_fact{fact::expert_tensor_parallel, layout.expert_tensor_parallel},
+        named_fact{fact::virtual_pipeline, layout.virtual_pipeline},
+        named_fact{fact::context_parallel, layout.context_parallel}}) {
     if (degree.value < 1) return failure(errc::not_positive, degree);
     if (degree.value > most)
       return failure(errc::out_of_bounds, degree, named_fact{fact::at_most, most});

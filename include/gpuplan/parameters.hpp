@@ -144,7 +144,8 @@ class parameter_visitor {
         tensor_ways_(the_layout.tensor_parallel),
         tensor_rank_(the_rank.tensor_rank),
         expert_ways_(the_layout.expert_parallel),
-        expert_rank_(the_rank.expert_rank) {}
+        expert_rank_(the_rank.expert_rank),
+        parts_(parts_of_expert(the_layout)) {}
 
   parameter_counts counts{};
 
@@ -189,6 +190,7 @@ class parameter_visitor {
   std::int64_t tensor_rank_;
   std::int64_t expert_ways_;
   std::int64_t expert_rank_;
+  std::int64_t parts_;  // of an expert
   std::int64_t times_ = 1;
 
   constexpr std::int64_t mine(std::int64_t units) const {
@@ -202,11 +204,11 @@ class parameter_visitor {
     if (op.again) return 0;
     std::int64_t in = op.in;
     std::int64_t out = op.out;
-    if (is_of_expert(op.kind) && expert_ways_ > 1) return in * out + (op.bias ? out : 0);
-    if (tensor_ways_ != 1 && op.split == tensor_split::rows)
-      in = dealt(op.extent, tensor_ways_, tensor_rank_);
-    if (tensor_ways_ != 1 && op.split == tensor_split::columns)
-      out = dealt(op.extent, tensor_ways_, tensor_rank_);
+    const std::int64_t ways = is_of_expert(op.kind) ? parts_ : tensor_ways_;
+    if (ways != 1 && op.split == tensor_split::rows)
+      in = dealt(op.extent, ways, tensor_rank_ % ways);
+    if (ways != 1 && op.split == tensor_split::columns)
+      out = dealt(op.extent, ways, tensor_rank_ % ways);
     return (op.tied ? 0 : in * out) + (op.bias ? out : 0);
   }
 };
@@ -281,7 +283,8 @@ constexpr layer_counts layers_with_parameters(const transformer& model,
 /// The parameters that one rank holds. Tensor parallelism divides heads, MLP widths and the
 /// vocabulary, repeats key-value heads of which there are fewer than ranks, and leaves norms,
 /// routers, latent vectors and everything of odd shape whole (Megatron-LM). What cannot be divided
-/// evenly is dealt out, without padding. Experts that ranks share are whole. The first stage holds
+/// evenly is dealt out, without padding. Experts that ranks share are whole, or in as many parts as
+/// `expert_tensor_parallel` says, of which a tensor rank has those in turn. The first stage holds
 /// the tables, the last one all that is behind the layers; where a stage other than the first needs
 /// the token table, for a tied head or a decoder behind an encoder, it holds a copy, counted under
 /// `embedding`. Of a schedule that folds, the first stage has both ends; of one that runs both ways

@@ -437,8 +437,12 @@ constexpr failure flaw_of_batch(const training_setup& setup, const batch_plan& p
   const checked_integer of_stage = checked_product(ranks.value, layout.tensor_parallel);
   if (!of_stage.ok)
     return failure(errc::overflow, {replicas, {fact::tensor_parallel, layout.tensor_parallel}});
-  if (const failure why = flaw_if_indivisible({fact::expert_parallel, layout.expert_parallel},
-                                              {{fact::context_ranks, of_stage.value}});
+  const named_fact sharing_experts =
+      layout.expert_tensor_parallel == 1
+          ? named_fact{fact::expert_parallel, layout.expert_parallel}
+          : named_fact{fact::ranks_of_experts, ranks_of_experts(layout)};
+  if (const failure why =
+          flaw_if_indivisible(sharing_experts, {{fact::context_ranks, of_stage.value}});
       failed(why))
     return why;
   if (layout.shard_group != 0)

@@ -125,9 +125,12 @@ training_setup random_mixture(dice& roll) {
                .first_k_dense_layers = roll.one_in(3) ? roll.from(1, 3) : 0,
                .moe_layer_step = roll.one_in(4) ? 2 : 1};
   parallelism& layout = setup.parallelism;
-  layout.tensor_parallel = 1;
-  layout.sequence_parallel = false;
+  layout.tensor_parallel = one_of<std::int64_t>(roll, {1, 1, 2, 4});
+  layout.sequence_parallel = layout.tensor_parallel > 1;
   layout.expert_parallel = one_of<std::int64_t>(roll, {1, 2, 4});
+  layout.expert_tensor_parallel = layout.expert_parallel == 1
+                                      ? layout.tensor_parallel
+                                      : one_of<std::int64_t>(roll, {1, 1, 2, 4});
   if (!model.is_latent() && roll.coin()) setup.context_exchange = context_exchange::a2a;
   return setup;
 }
@@ -259,6 +262,13 @@ std::vector<training_setup> megatron_layouts() {
                        .shared_expert_intermediate_size = 512};
   });
   with(mixture, [](training_setup& setup) { setup.parallelism.expert_parallel = 4; });
+  for (const std::int64_t parts : {2, 4})
+    with(mixture, [&](training_setup& setup) {
+      setup.parallelism.tensor_parallel = 4;
+      setup.parallelism.sequence_parallel = true;
+      setup.parallelism.expert_parallel = 4;
+      setup.parallelism.expert_tensor_parallel = parts;
+    });
   with(mixture, [](training_setup& setup) { setup.model.moe.first_k_dense_layers = 2; });
   // Modules that are computed again, each alone.
   const training_setup latent = with(plain, [](training_setup& setup) {
@@ -305,6 +315,7 @@ std::string named(const training_setup& setup) {
                                     layout.virtual_pipeline,
                                     layout.context_parallel,
                                     layout.expert_parallel,
+                                    layout.expert_tensor_parallel,
                                     std::int64_t{layout.zero_stage},
                                     static_cast<std::int64_t>(setup.recompute),
                                     setup.model.moe.num_experts,
@@ -333,9 +344,12 @@ TEST_CASE("what is at least needed rises with a batch's samples as what is neede
     // What is computed again is there once more, of which that of experts is not known.
     const bool has_experts_again =
         setup.recompute == recompute_mode::selective && setup.modules.experts;
+    // Rows that ranks with parts of an expert gather are on their way once more.
+    const bool are_in_parts = setup.parallelism.expert_tensor_parallel > 1;
     const double least = has_experts_again                         ? 0.6
                          : setup.model.linear.values() != 0        ? 0.67
                          : setup.recompute == recompute_mode::full ? 0.75
+                         : are_in_parts                            ? 0.8
                          : is_fused                                ? 0.89
                                                                    : 0.84;
     CHECK(known >= least * needed);
@@ -442,7 +456,9 @@ TEST_CASE("of few tokens at least the weights and their states are needed, and l
   }
 }
 
-// Which the planner relies on that looks for the fewest that fit.
+// Which the planner relies on that looks for the fewest that fit. Where the last layer chooses
+// experts and the loss needs less than rows on their way, its recomputation has the gradient that
+// comes in beside these: under a hundredth more.
 TEST_CASE("memory falls as more of a chunk's layers are recomputed") {
   dice roll{std::mt19937_64(12)};
   const transformer_memory_of memory_of{.fragmentation = 0};
@@ -462,7 +478,8 @@ TEST_CASE("memory falls as more of a chunk's layers are recomputed") {
       const bytes here = memory.required(plan);
       CAPTURE(named(setup));
       CAPTURE(layers);
-      if (layers > 1) CHECK(here <= before);
+      const double most_of_before = setup.model.moe.num_experts != 0 ? 1.01 : 1;
+      if (layers > 1) CHECK(here <= most_of_before * before);
       compared += layers > 1;
       before = here;
     }

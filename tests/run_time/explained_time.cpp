@@ -414,6 +414,7 @@ TEST_CASE("messages take what a collective of their ranks, so far apart, does") 
           takes(collective::send, context, tensor);
           break;
         case time_cause::all_to_alls:
+          if (layout.expert_tensor_parallel > 1) break;  // two messages
           takes(collective::all_to_all, layout.expert_parallel, 1);
           break;
         case time_cause::sends:

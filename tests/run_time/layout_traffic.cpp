@@ -131,6 +131,26 @@ TEST_CASE("experts have replicas of their own") {
     }
 }
 
+TEST_CASE("experts in parts have fewer replicas, and routings gather what ranks with parts have") {
+  traffic of;
+  of.setup.model.moe = {.num_experts = 8, .num_experts_per_tok = 2, .moe_intermediate_size = 64};
+  of.plan.data_parallel = 8;
+  of.setup.parallelism = {.tensor_parallel = 4, .expert_parallel = 4, .expert_tensor_parallel = 2};
+  CHECK(of.made().expert_replicas() == 4);
+  parameter_counts held = dense;
+  held.experts = 3'000'000'000;
+  held.embedding = 1'000'000'000;
+  CHECK(near(of.made().of_all(collective::all_reduce, held, 2),
+             seconds_of(of, collective::all_reduce, 2e9, 8, 4) +
+                 seconds_of(of, collective::all_reduce, 6e9, 4, 8)));
+  const double sent = of.made().routed_bytes(false);
+  CHECK(near(of.made().routing_time(false),
+             seconds_of(of, collective::all_to_all, sent, 4, 2) +
+                 seconds_of(of, collective::all_gather, 2 * sent, 2, 1)));
+  of.setup.parallelism.expert_tensor_parallel = 1;
+  CHECK(near(of.made().routing_time(false), seconds_of(of, collective::all_to_all, sent, 4, 1)));
+}
+
 TEST_CASE("one rank alone exchanges nothing, nor do many that have nothing") {
   const traffic of;
   const layout_communication made = of.made();

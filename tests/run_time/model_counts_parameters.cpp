@@ -57,9 +57,10 @@ TEST_CASE("every rank of random layouts, and all of them together") {
   int lone_groups = 0;  // layouts with more ranks than key-value heads
   for (int i = 0; i < 2'000; ++i) {
     const transformer shape = random_model(roll);
-    const parallelism layout{.tensor_parallel = roll.from(1, 7),
-                             .pipeline_parallel = roll.from(1, 7),
-                             .expert_parallel = roll.from(1, 6)};
+    parallelism layout{.tensor_parallel = roll.from(1, 7),
+                       .pipeline_parallel = roll.from(1, 7),
+                       .expert_parallel = roll.from(1, 6)};
+    if (roll.coin()) layout.expert_tensor_parallel = layout.tensor_parallel;
     lone_groups += shape.key_value_heads() < layout.tensor_parallel;
     const listed::model all(shape);
     parameter_counts sum;
@@ -74,8 +75,9 @@ TEST_CASE("every rank of random layouts, and all of them together") {
 
     // Each tensor as often as it is held.
     const auto copies = [&](const listed::tensor& one) {
-      // Whole experts on every tensor-parallel rank, where ranks share them.
-      if (one.expert >= 0 && layout.expert_parallel > 1)
+      // Whole experts on every tensor-parallel rank, where ranks share them and no parts are asked
+      // for.
+      if (one.expert >= 0 && layout.expert_parallel > 1 && layout.expert_tensor_parallel == 1)
         return layout.tensor_parallel * listed::elements_on(one, 1, 0);
       std::int64_t elements = 0;
       for (std::int64_t rank = 0; rank < layout.tensor_parallel; ++rank)

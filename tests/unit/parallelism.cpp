@@ -63,6 +63,12 @@ TEST_CASE("degrees are from 1 to 2^20, and named where they are not") {
       {.pipeline_parallel = most + 1}, errc::out_of_bounds, fact::pipeline_parallel, most + 1));
   STATIC_CHECK(
       rejects({.expert_parallel = most + 1}, errc::out_of_bounds, fact::expert_parallel, most + 1));
+  STATIC_CHECK(
+      rejects({.expert_tensor_parallel = 0}, errc::not_positive, fact::expert_tensor_parallel, 0));
+  STATIC_CHECK(rejects({.expert_tensor_parallel = most + 1},
+                       errc::out_of_bounds,
+                       fact::expert_tensor_parallel,
+                       most + 1));
   STATIC_CHECK(rejects({.virtual_pipeline = 0}, errc::not_positive, fact::virtual_pipeline, 0));
   STATIC_CHECK(rejects({.virtual_pipeline = std::int64_t{1} << 62},
                        errc::out_of_bounds,

@@ -48,6 +48,7 @@ constexpr plain_words said[] = {
     {gpuplan::fact::mean_time_between_failures, "--between-failures; here in microseconds"},
     {gpuplan::fact::graph_of_iteration, "--cuda-graphs"},
     {gpuplan::fact::context_exchange, "--cp-comm-type, cp_comm_type"},
+    {gpuplan::fact::ranks_of_experts, "expert_parallel times expert_tensor_parallel"},
     {gpuplan::fact::context_ranks, "GPUs that share experts; --data-parallel gives more"},
     {gpuplan::fact::compute_capability, "of the GPU, 80 for 8.0"},
 };

@@ -227,9 +227,9 @@ struct transformer_memory_of {
       return layout.virtual_pipeline <= 3 && no_gradients > 0 ? own + no_gradients : own;
     };
     const double ranks = of(plan.data_parallel * layout.context_parallel);
-    const double of_experts = layout.expert_parallel > 1
-                                  ? ranks * of(layout.tensor_parallel) / of(layout.expert_parallel)
-                                  : ranks;
+    const double of_experts = layout.expert_parallel > 1 ? ranks * of(layout.tensor_parallel) /
+                                                               of(ranks_of_experts(layout))
+                                                         : ranks;
     const double held = of(of_rank.total() - of_rank.experts) * each(ranks) +
                         of(of_rank.experts) * each(of_experts);
     return bytes::from_value(held * (1 + fragmentation)) + needs_of(setup, plan, channels).total();
@@ -356,7 +356,8 @@ struct transformer_memory_of {
     held.router = mixtures * width * moe.num_experts;
     const std::int64_t outside = moe.moe_latent_size != 0 ? moe.moe_latent_size : width;
     const std::int64_t matrices = model.gated_mlp ? 3 : 2;
-    held.experts = mixtures * matrices * outside * moe.moe_intermediate_size *
+    held.experts = mixtures * matrices * outside *
+                   (moe.moe_intermediate_size / layout.expert_tensor_parallel) *
                    (moe.num_experts / layout.expert_parallel);
     held.shared_experts =
         mixtures * matrices * width * (moe.shared_expert_intermediate_size / ranks);
@@ -377,7 +378,8 @@ struct transformer_memory_of {
     const std::int64_t ranks = setup.parallelism.tensor_parallel;
     const bool has_mixtures = mixtures_of_stage(setup, stage) != 0;
     const std::int64_t inner =
-        has_mixtures ? model.moe.moe_intermediate_size : model.intermediate_size / ranks;
+        has_mixtures ? model.moe.moe_intermediate_size / setup.parallelism.expert_tensor_parallel
+                     : model.intermediate_size / ranks;
     const std::int64_t rows = model.gated_mlp ? 2 * inner : inner;
     const std::int64_t vocabulary = detail::padded_rows_of_rank(model.vocab_size, ranks);
     const bool has_head = holds_last_chunk(setup.parallelism, stage) && vocabulary != rows;
@@ -414,7 +416,7 @@ struct transformer_memory_of {
     const bool shares = layout.zero_stage != 0;
     // Experts' states are shared by the ranks that have them, and are stepped apart.
     const double of_experts =
-        shares ? of(experts) * of(layout.expert_parallel) / of(ranks * layout.tensor_parallel)
+        shares ? of(experts) * of(ranks_of_experts(layout)) / of(ranks * layout.tensor_parallel)
                : of(experts);
     const double of_others = shares ? of(others) / of(ranks) : of(others);
     const double own = of_experts + of_others;
@@ -569,21 +571,24 @@ struct transformer_memory_of {
                                           recompute_mode recompute,
                                           double tokens) {
     const expert_mixture& moe = setup.model.moe;
-    const recomputed_modules& parts = setup.modules;
+    const recomputed_modules& again = setup.modules;
     const bool is_selective = recompute == recompute_mode::selective;
     const double ways = of(setup.parallelism.tensor_parallel);
     const double rows = tokens / ways * of(moe.num_experts_per_tok) * setup.expert_capacity;
+    // Ranks that have parts of the same experts have the rows of all of them.
+    const double parts = of(setup.parallelism.expert_tensor_parallel);
     const std::int64_t outside =
         moe.moe_latent_size != 0 ? moe.moe_latent_size : setup.model.hidden_size;
     const double taken = setup.model.gated_mlp ? 2 : 1;
     const double cast = elements_of_cast(setup);
-    const double activated = is_selective && parts.expert_activation ? 0 : cast;
-    const double of_shared = is_selective && parts.shared_experts
+    const double activated = is_selective && again.expert_activation ? 0 : cast;
+    const double of_shared = is_selective && again.shared_experts
                                  ? 0
                                  : (taken + cast) * of(moe.shared_expert_intermediate_size);
     const bool is_all_to_all = setup.dispatcher == token_dispatcher::all_to_all;
     const double places = is_all_to_all ? of(2 * (2 * moe.num_experts + 1)) : 0;
-    return rows * (cast * of(outside) + (taken + activated) * of(moe.moe_intermediate_size)) +
+    return rows *
+               (parts * cast * of(outside) + (taken + activated) * of(moe.moe_intermediate_size)) +
            tokens / ways * (places + of_shared);
   }
   // A stage has as many micro-batches under way as there are stages from it on; interleaved, those

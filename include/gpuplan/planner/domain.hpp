@@ -42,6 +42,9 @@ class plan_domain {
     degrees.tensor_parallel = family.tensor;
     degrees.context_parallel = family.context;
     degrees.expert_parallel = family.expert;
+    // Parts that are asked for are as many as of other weights where none shares the experts.
+    if (degrees.expert_tensor_parallel > 1 && family.expert == 1)
+      degrees.expert_tensor_parallel = family.tensor;
     if (request_.space.sequence_parallel) degrees.sequence_parallel = family.sequence != 0;
     setup.recompute = static_cast<recompute_mode>(family.recompute);
     if (chooses_layers(family)) setup.recompute_layers = 1;

@@ -65,6 +65,14 @@ class layout_communication {
     return stream_bytes(in_decoder) / count(layout_.tensor_parallel) * copies *
            setup_.expert_capacity * narrowed;
   }
+  // Of one routing: to the ranks that share the experts, behind each other by as many as have parts
+  // of the same ones, and among these, which gather all their rows, or add them up.
+  constexpr double routing_time(bool in_decoder) const {
+    const double routed = routed_bytes(in_decoder);
+    const std::int64_t parts = layout_.expert_tensor_parallel;
+    return seconds(collective::all_to_all, routed, layout_.expert_parallel, parts) +
+           seconds(collective::all_gather, routed * count(parts), parts, 1);
+  }
   // Of a weight that is gathered: frozen ones may be in four bits, with a scale for each block.
   constexpr double gathered_bytes() const {
     const quantised_base& base = setup_.trains.adapters.base;
@@ -86,7 +94,7 @@ class layout_communication {
   }
   // Of one expert: experts lie within tensor, context and data parallelism.
   constexpr std::int64_t expert_replicas() const {
-    const std::int64_t ranks = replicas() * layout_.tensor_parallel / layout_.expert_parallel;
+    const std::int64_t ranks = replicas() * layout_.tensor_parallel / ranks_of_experts(layout_);
     return ranks < 1 ? 1 : ranks;
   }
 
@@ -194,7 +202,7 @@ class layout_communication {
     const double experts = count(held.experts);
     const double others = count(held.total()) - experts;
     return seconds(what, others * each, replicas(), layout_.tensor_parallel) +
-           seconds(what, experts * each, expert_replicas(), layout_.expert_parallel);
+           seconds(what, experts * each, expert_replicas(), ranks_of_experts(layout_));
   }
   // Buckets of gradients, or of weights: their number, and what share of all one is, and the last.
   struct bucket_shares {

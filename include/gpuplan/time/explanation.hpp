@@ -326,11 +326,18 @@ class step_explainer : step_composer {
       context_.exposed += times * time.context;
     }
     if (terms_.expert_communication && pass.routings != 0) {
+      const std::int64_t parts = layout_.expert_tensor_parallel;
       collect(expert_,
               collective::all_to_all,
               times * pass.routings,
               communication_.routed_bytes(in_decoder),
               layout_.expert_parallel,
+              parts);
+      collect(expert_,
+              collective::all_gather,
+              times * pass.routings,
+              communication_.routed_bytes(in_decoder) * count(parts),
+              parts,
               1);
       expert_.exposed += times * time.expert;
     }
@@ -602,7 +609,7 @@ class step_explainer : step_composer {
               calls,
               experts * each,
               communication_.expert_replicas(),
-              layout_.expert_parallel);
+              ranks_of_experts(layout_));
     };
     if (in_buckets) {
       const auto [buckets, share, last] = communication_.buckets_of(held, each);

@@ -224,6 +224,7 @@ class cost_visitor {
         batch_(static_cast<double>(micro_batch) * static_cast<double>(the_setup.encodings)),
         ways_(static_cast<double>(the_setup.parallelism.tensor_parallel)),
         rings_(static_cast<double>(the_setup.parallelism.context_parallel)),
+        parts_(static_cast<double>(the_setup.parallelism.expert_tensor_parallel)),
         sequence_(static_cast<double>(tokens_of_sequence(the_setup, in_decoder))),
         memory_(static_cast<double>(tokens_of_sequence(the_setup, false))),
         element_(detail::is_half(the_setup.precision.compute) ? 2 : 4),
@@ -291,13 +292,14 @@ class cost_visitor {
     // Tokens are sorted by expert and, weighted, put back.
     if (which != slot::expert_output) return;
     const std::int64_t latent = model_.moe.moe_latent_size;
-    const double sent =
-        routed_tokens() * static_cast<double>(latent != 0 ? latent : model_.hidden_size);
+    // Sorted by expert are the rows of all ranks that have parts of these.
+    const double sent = routed_tokens() * (1 + 1 / parts_) / 2 *
+                        static_cast<double>(latent != 0 ? latent : model_.hidden_size);
     const launch_counts before = launches();
     const double moved = setup_.framework.costs.routed_moves * 2 * element_;
     stream(sent, 4, moved, moved);
     note_launches_of_experts(before);
-    if (setup_.parallelism.expert_parallel == 1) return;
+    if (ranks_of_experts(setup_.parallelism) == 1) return;
     cost.forward.routings += 2;
     if (wanted_.any()) cost.backward.routings += 2;
   }
@@ -538,6 +540,7 @@ class cost_visitor {
   double batch_;
   double ways_;
   double rings_;
+  double parts_;  // that Megatron-Core's ranks have of an expert
   double sequence_;
   double memory_;  // tokens of a sequence that a decoder reads of its encoder
   double element_;
@@ -614,9 +617,9 @@ class cost_visitor {
     return ceil_div(static_cast<double>(model_.key_value_heads()), ways_);
   }
   constexpr double routed_tokens() const {
-    const bool whole = setup_.parallelism.expert_parallel > 1;
-    return (whole ? own_ / ways_ : own_) * static_cast<double>(model_.moe.num_experts_per_tok) *
-           setup_.expert_capacity;
+    const bool are_shared = setup_.parallelism.expert_parallel > 1;
+    return (are_shared ? own_ / ways_ * parts_ : own_) *
+           static_cast<double>(model_.moe.num_experts_per_tok) * setup_.expert_capacity;
   }
   constexpr double tokens_of(token_set set) const {
     switch (set) {
@@ -868,7 +871,7 @@ class cost_visitor {
     const double ranks = static_cast<double>(setup_.parallelism.expert_parallel);
     const double experts = static_cast<double>(op.copies) / ranks;
     const double tokens = routed_tokens() / experts;
-    const double parts = ranks > 1 ? 1 : ways_;
+    const double parts = static_cast<double>(parts_of_expert(setup_.parallelism));
     const bool narrows = op.split == tensor_split::rows;
     const double in = static_cast<double>(op.in) / (narrows ? parts : 1);
     const double out = static_cast<double>(op.out) / (narrows ? 1 : parts);
@@ -889,7 +892,8 @@ class cost_visitor {
     multiply(tokens, in, out, experts, true, true);
     wanted_ = of_layer;
     if (op.bias) add_expert_bias(op, tokens * experts * out);
-    if (narrows && ranks == 1) sublayer_is_divided_ = ways_ > 1;
+    // Megatron-Core's gather rows and add them up as they are routed.
+    if (narrows && ranks == 1 && parts_ == 1) sublayer_is_divided_ = ways_ > 1;
   }
   // Scores lie in memory: softmax and dropout go over them.
   constexpr void add_eager_attention(double heads,

@@ -513,11 +513,7 @@ class step_composer {
       time.context = communication_.ring_time(pass.attention, pass.passed_on) +
                      communication_.exchange_time(pass.exchanges, pass.exchanged);
     if (terms_.expert_communication && pass.routings != 0) {
-      const double all =
-          pass.routings * communication_.seconds(collective::all_to_all,
-                                                 communication_.routed_bytes(in_decoder),
-                                                 layout_.expert_parallel,
-                                                 1);
+      const double all = pass.routings * communication_.routing_time(in_decoder);
       const double hidden = share_beside_passes(costs_.hidden_expert_communication) * all;
       time.expert = all - (hidden < time.kernels ? hidden : time.kernels);
     }
@@ -553,7 +549,10 @@ class step_composer {
   constexpr double host_of_exchanges(const pass_cost& pass, bool crosses) const {
     const double more = crosses ? count(layout_.tensor_parallel) * costs_.host_per_rank.value() : 0;
     return exchanges_of(pass) * (costs_.host_per_collective.value() + more) +
-           pass.routings * costs_.host_per_collective.value();
+           pass.routings *
+               (count(layout_.expert_parallel > 1 ? 1 : 0) +
+                count(layout_.expert_tensor_parallel > 1 ? 1 : 0)) *
+               costs_.host_per_collective.value();
   }
   constexpr shared_time time_of(const layer_cost& cost,
                                 double parameters,
@@ -583,7 +582,7 @@ class step_composer {
     const transformer& model = setup_.model;
     const parameter_counts each = layer_parameters(model, kind);
     const double parameters = count(each.total() - each.experts) / count(layout_.tensor_parallel) +
-                              count(each.experts) / count(layout_.expert_parallel);
+                              count(each.experts) / count(ranks_of_experts(layout_));
     const std::int64_t windowed = kind == layer_kind::cross || !has_attention(kind)
                                       ? 0
                                       : model.windowed_layers_before(model.layers());

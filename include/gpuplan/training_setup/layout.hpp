@@ -450,6 +450,36 @@ constexpr failure flaw_of_layout(const training_setup& setup) {
   return {};
 }
 
+// Megatron-Core's ranks have tokens of their own, a part of the sequence each, and experts whole or
+// in parts, whose ranks gather their tokens. torchtitan's tensor-parallel ranks have parts of each
+// where none shares them.
+constexpr failure flaw_of_parts_of_experts(const training_setup& setup) {
+  const parallelism& layout = setup.parallelism;
+  const expert_mixture& moe = setup.model.moe;
+  const layer_class& code = setup.framework.layers();
+  const named_fact parts{fact::expert_tensor_parallel, layout.expert_tensor_parallel};
+  const named_fact tensor_parallel{fact::tensor_parallel, layout.tensor_parallel};
+  const named_fact width{fact::moe_intermediate_size, moe.moe_intermediate_size};
+  const named_fact whole{fact::takes, 1};
+  if (parts.value > 1) {
+    if (moe.num_experts == 0)
+      return without_code({parts, {fact::num_experts, moe.num_experts}, whole});
+    if (!code.has_every_part) return without_code({parts, {fact::layers, code.name}, whole});
+    if (setup.dispatcher != token_dispatcher::all_to_all)
+      return without_code({parts, {fact::dispatcher, setup.dispatcher}, whole});
+    if (setup.model.mlp_bias) return without_code({parts, {fact::mlp_bias, true}, whole});
+  }
+  if (moe.num_experts == 0) return {};
+  if (layout.expert_parallel > 1) return flaw_if_indivisible(parts, {width});
+  // Gradients of experts that none shares are added up as those of other weights.
+  if (!code.divides_experts && parts.value != layout.tensor_parallel)
+    return without_code({parts,
+                         tensor_parallel,
+                         {fact::expert_parallel, layout.expert_parallel},
+                         {fact::takes, layout.tensor_parallel}});
+  return flaw_if_indivisible(tensor_parallel, {width});
+}
+
 // What Megatron-Core and torchtitan can divide, as far as their code is known.
 constexpr failure flaw_of_experts(const training_setup& setup) {
   const parallelism& layout = setup.parallelism;
@@ -476,22 +506,9 @@ constexpr failure flaw_of_experts(const training_setup& setup) {
   if (moe.num_experts == 0 && layout.expert_parallel > 1)
     return without_code(
         {{fact::expert_parallel, layout.expert_parallel}, experts, {fact::takes, 1}});
+  if (const failure why = flaw_of_parts_of_experts(setup); failed(why)) return why;
   if (moe.num_experts == 0) return {};
-  // Megatron-Core's tensor-parallel ranks have experts of their own (expert_tensor_parallel_size
-  // 1), and tokens: a part of the sequence each. torchtitan's have parts of each where none shares
-  // them.
   const named_fact tensor_parallel{fact::tensor_parallel, layout.tensor_parallel};
-  if (layout.tensor_parallel > 1 && layout.expert_parallel == 1) {
-    if (!setup.framework.layers().divides_experts)
-      return without_code({tensor_parallel,
-                           experts,
-                           {fact::expert_parallel, layout.expert_parallel},
-                           {fact::takes, 1}});
-    if (const failure why = flaw_if_indivisible(
-            tensor_parallel, {{fact::moe_intermediate_size, moe.moe_intermediate_size}});
-        failed(why))
-      return why;
-  }
   const bool is_along = layout.sequence_parallel || setup.framework.layers().divides_sequence;
   if (layout.tensor_parallel > 1 && !is_along)
     return without_code(

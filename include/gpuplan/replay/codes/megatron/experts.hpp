@@ -18,6 +18,7 @@ class megatron_experts : public megatron_mlp {
   constexpr megatron_experts(tape& on, const training_setup& of, const batch_plan& with)
       : megatron_mlp(on, of, with),
         ranks_(setup.parallelism.expert_parallel),
+        parts_(setup.parallelism.expert_tensor_parallel),
         experts_(model.moe.num_experts),
         chosen_(model.moe.num_experts_per_tok) {
     grouped_backward_.code = this;
@@ -47,7 +48,7 @@ class megatron_experts : public megatron_mlp {
 
   constexpr expert_modules make_experts() {
     const std::int64_t width = model.hidden_size;
-    const std::int64_t inner = model.moe.moe_intermediate_size;
+    const std::int64_t inner = model.moe.moe_intermediate_size / parts_;
     const std::int64_t shared = model.moe.shared_expert_intermediate_size;
     expert_modules made;
     made.norm = norm_of(width);
@@ -68,8 +69,8 @@ class megatron_experts : public megatron_mlp {
     dispatcher_state state;
     const std::int64_t local = experts_ / ranks_;
     {
-      const value order = t.make(sizes{experts_}, element::int64);
-      const bool differs = ranks_ > 1 && local > 1;
+      const value order = t.make(sizes{experts_ * parts_}, element::int64);
+      const bool differs = ranks_ * parts_ > 1 && local > 1;
       for (tensor* one : {&state.sorted, &state.restored}) {
         if (differs)
           *one = t.make(order->size, element::int64).take();
@@ -126,6 +127,8 @@ class megatron_experts : public megatron_mlp {
     const std::int64_t capacity = capacity_for(tokens);
     const std::int64_t rows = experts_ * capacity;  // sent, and as many received
     const std::int64_t local = experts_ / ranks_;
+    const std::int64_t senders = ranks_ * parts_;  // to this rank's experts
+    const std::int64_t gathered = rows * parts_;
     value shared;
     if (by.shared.fc1.weight != none) {
       growing_array<int> made;
@@ -144,7 +147,7 @@ class megatron_experts : public megatron_mlp {
       replace(kept.probabilities, std::move(probabilities));
       replace(kept.map, std::move(map));
     }
-    replace(kept.counts, t.make(sizes{experts_}, element::int64));
+    replace(kept.counts, t.make(sizes{experts_ * parts_}, element::int64));
     const auto turned = [&](argument given, const sizes& apart, const sizes& wanted) {
       return view(t, contiguous(t, transpose(t, view(t, given, apart), 0, 1)), wanted);
     };
@@ -165,11 +168,16 @@ class megatron_experts : public megatron_mlp {
       received = all_to_all(permuted);
       permuted_weights = all_to_all(permuted_weights);
       {
-        const value by_expert = turned(received, {ranks_, local, capacity, width}, {rows, width});
-        const value weights = turned(permuted_weights, {ranks_, local, capacity}, sizes{rows});
+        value by_expert = gather_parts(received);
+        value weights = gather_parts(permuted_weights);
+        by_expert = turned(by_expert, {senders, local, capacity, width}, {gathered, width});
+        weights = turned(weights, {senders, local, capacity}, sizes{gathered});
         out = through_experts(by_expert, weights, by);
       }
-      out = turned(out, {local, ranks_, capacity, width}, {rows, width});
+      {
+        const value by_rank = turned(out, {local, senders, capacity, width}, {gathered, width});
+        out = scatter_parts(by_rank);
+      }
       out = all_to_all(out);
       result = unpermute(out, kept.places, {tokens, width});
     }
@@ -477,10 +485,22 @@ class megatron_experts : public megatron_mlp {
   }
   // all-to-all
   constexpr value all_to_all(const tensor& x) {
-    if (ranks_ == 1) return t.share(x);
+    return ranks_ == 1 ? t.share(x) : exchanged(x, x.size[0]);
+  }
+  // The rows of all ranks that have parts of the same experts, by an all-gather, and each rank's
+  // sums of these by a reduce-scatter.
+  constexpr value gather_parts(const tensor& x) {
+    return parts_ == 1 ? t.share(x) : exchanged(x, x.size[0] * parts_);
+  }
+  constexpr value scatter_parts(const tensor& x) {
+    return parts_ == 1 ? t.share(x) : exchanged(x, x.size[0] / parts_);
+  }
+  constexpr value exchanged(const tensor& x, std::int64_t rows) {
     const int index = t.add_node(same_rows_backward_, {&x});
     if (node* made = t.at(index)) made->size[1] = x.size;
-    value result = t.make(x.size, x.format);
+    sizes made_size = x.size;
+    made_size[0] = rows;
+    value result = t.make(made_size, x.format);
     t.result_of(index, result.get());
     return result;
   }
@@ -578,6 +598,7 @@ class megatron_experts : public megatron_mlp {
   }
 
   std::int64_t ranks_;
+  std::int64_t parts_;  // of each expert
   std::int64_t experts_;
   std::int64_t chosen_;
   bool has_grouped_workspaces_ = false;

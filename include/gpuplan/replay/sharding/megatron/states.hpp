@@ -81,7 +81,7 @@ class megatron_states : public sharding {
     const std::int64_t all = ranks_with_chunk(setup_.parallelism) * plan_.data_parallel *
                              setup_.parallelism.context_parallel;
     const std::int64_t ranks =
-        of_experts ? all * setup_.parallelism.tensor_parallel / setup_.parallelism.expert_parallel
+        of_experts ? all * setup_.parallelism.tensor_parallel / ranks_of_experts(setup_.parallelism)
                    : all;
     const int both_ends = code_->table_of_both_ends();
     const bool in_buckets = setup_.framework.engine.overlaps_reduction && stage_ == 0 && chunk == 0;
