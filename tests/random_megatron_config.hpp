@@ -132,6 +132,14 @@ inline training_config random_megatron_config(random_numbers& random) {
   if (is.shape->moe.num_experts != 0 && coin()) is.expert_capacity = coin() ? 1.5 : 2.0;
   if (is.expert_parallel && *is.expert_parallel > 1 && coin())
     is.dispatcher = coin() ? token_dispatcher::deepep : token_dispatcher::hybridep;
+  // Of experts in parts biases have no code, and a width is divided by them.
+  if (is.expert_parallel && *is.expert_parallel > 1 && !is.shape->mlp_bias && coin()) {
+    const std::int64_t parts = power_of_two(random, 3);
+    const std::int64_t ranks = *is.gpus / (is.pipeline_parallel ? *is.pipeline_parallel : 1);
+    if (parts > 1 && is.shape->moe.moe_intermediate_size % parts == 0 &&
+        ranks % (parts * *is.expert_parallel) == 0)
+      is.expert_tensor_parallel = parts;
+  }
   is.sequence_parallel = *is.tensor_parallel > 1 && (is.expert_parallel || coin());
   is.sequence_length = 512 * (1 + random.below(64));
   is.zero_stage = static_cast<int>(random.below(2));

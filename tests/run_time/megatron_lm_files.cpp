@@ -378,22 +378,35 @@ TEST_CASE("exchanges hide behind passes where flags say so") {
   CHECK(setup_of("--overlap-grad-reduce --overlap-param-gather").framework.costs.hides_parameters);
 }
 
-TEST_CASE("that ranks have parts of experts is said, also where no flag says so") {
-  const auto says = [](const std::string& flags, remark::kind is, const std::string& key) {
-    const read_config read = read_megatron_lm(
-        "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 64 --vocab-size 1024 "
-        "--num-experts 8 --sequence-parallel " +
-        flags);
-    for (const remark& one : read.remarks)
-      if (one.is == is && one.key.find(key) != std::string::npos) return true;
-    return false;
+TEST_CASE("parts of experts are read, also where no flag says how many") {
+  const std::string dense =
+      "--num-layers 4 --hidden-size 64 --ffn-hidden-size 96 --num-attention-heads 4 "
+      "--seq-length 64 --vocab-size 1024 --sequence-parallel ";
+  const auto parts = [&](const std::string& flags) {
+    const read_config read = read_megatron_lm(dense + flags);
+    REQUIRE(read);
+    const auto is = read.config.expert_tensor_parallel;
+    return is ? *is : std::int64_t{1};
   };
   const std::string key = "--expert-tensor-parallel-size";
+  const std::string experts = "--num-experts 8 ";
   const std::string two = "--tensor-model-parallel-size 2 --expert-model-parallel-size 2 ";
-  CHECK(says(two, remark::kind::doubtful, key));
-  CHECK(says(two + key + " 2", remark::kind::doubtful, key));
-  CHECK_FALSE(says(two + key + " 1", remark::kind::doubtful, key));
-  CHECK_FALSE(says("--expert-model-parallel-size 2", remark::kind::doubtful, key));
+  CHECK(parts(experts + two) == 2);
+  CHECK(parts(experts + "--tensor-model-parallel-size 4") == 4);
+  CHECK(parts(experts + two + key + " 4") == 4);
+  CHECK(parts(experts + two + key + " 1") == 1);
+  CHECK(parts(experts + "--expert-model-parallel-size 2") == 1);
+  CHECK(parts("--tensor-model-parallel-size 2") == 1);
+  CHECK(parts("--tensor-model-parallel-size 2 " + key + " 2") == 1);
+  // 96 columns of an expert are in no five parts.
+  const auto divides = [&](const std::string& flags) {
+    const read_config read = read_megatron_lm(dense + experts + two + flags);
+    for (const remark& one : read.remarks)
+      if (one.is == remark::kind::contradicts && one.key == key) return false;
+    return true;
+  };
+  CHECK(divides(key + " 4"));
+  CHECK_FALSE(divides(key + " 5"));
   // Four ranks of experts times four parts of each are more than eight GPUs.
   const auto contradicts = [](const std::string& parts) {
     const read_config read = read_megatron_lm(
@@ -409,7 +422,7 @@ TEST_CASE("that ranks have parts of experts is said, also where no flag says so"
   };
   CHECK(contradicts("4"));
   CHECK_FALSE(contradicts("2"));
-  // A plan has whole experts, and says so.
+  // Parts are written, whatever they are.
   training_config config = read_megatron_lm(
                                "--num-layers 4 --hidden-size 64 --num-attention-heads 4 "
                                "--seq-length 64 --vocab-size 1024 --num-experts 8 --bf16 "
@@ -417,10 +430,18 @@ TEST_CASE("that ranks have parts of experts is said, also where no flag says so"
                                two)
                                .config;
   config.gpus = 4;
-  const written_config written = write_megatron_lm(config);
-  CAPTURE(written.why);
-  REQUIRE(written);
-  CHECK(written.files[0].text.find(key + " 1") != std::string::npos);
+  const auto wrote = [&](const std::string& number) {
+    const written_config written = write_megatron_lm(config);
+    CAPTURE(written.why);
+    REQUIRE(written);
+    return written.files[0].text.find(key + " " + number) != std::string::npos;
+  };
+  CHECK(wrote("2"));
+  config.expert_tensor_parallel = {};
+  CHECK(wrote("1"));
+  config.tensor_parallel = {};
+  config.sequence_parallel = {};
+  CHECK(wrote("1"));
 }
 
 TEST_CASE("a ring of context ranks is said to take neither windows nor sinks") {

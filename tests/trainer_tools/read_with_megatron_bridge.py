@@ -100,6 +100,7 @@ def found_in(config):
         "virtual_pipeline": model.virtual_pipeline_model_parallel_size,
         "context_parallel": model.context_parallel_size,
         "expert_parallel": model.expert_model_parallel_size,
+        "expert_tensor_parallel": model.expert_tensor_parallel_size,
         "sequence_parallel": model.sequence_parallel,
         "zero_stage": int(config.ddp.use_distributed_optimizer),
         "split": {

@@ -67,6 +67,7 @@ for folder, expected in each_case("megatron"):
         "virtual_pipeline": chunks_of_stage(read),
         "context_parallel": read.context_parallel_size,
         "expert_parallel": read.expert_model_parallel_size,
+        "expert_tensor_parallel": read.expert_tensor_parallel_size,
         "sequence_parallel": read.sequence_parallel,
         "zero_stage": int(read.use_distributed_optimizer),
         "split": {

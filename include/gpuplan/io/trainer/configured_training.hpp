@@ -125,6 +125,7 @@ inline constexpr std::int64_t usual_sequence_length_of_files = 2048;
   layout.virtual_pipeline = or_one(config.virtual_pipeline);
   layout.context_parallel = or_one(config.context_parallel);
   layout.expert_parallel = or_one(config.expert_parallel);
+  layout.expert_tensor_parallel = or_one(config.expert_tensor_parallel);
   layout.sequence_parallel = is(config.sequence_parallel);
   layout.optimizer_on_host = is(config.optimizer_on_host);
   layout.weights_on_host = is(config.weights_on_host);

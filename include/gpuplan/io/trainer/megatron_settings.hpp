@@ -122,7 +122,7 @@ class megatron_reader {
     }
     check_split();
     check_context_exchange();
-    check_expert_tensors(tensor, expert);
+    read_expert_tensors(tensor, expert);
     if (config_.context_parallel && config_.sequence_length)
       divides("--context-parallel-size",
               *config_.context_parallel == 1 ? 1 : *config_.context_parallel * 2,
@@ -177,20 +177,18 @@ class megatron_reader {
                   std::to_string(number) + ", is taken");
     return false;
   }
-  /// Megatron-LM's default is as many as have parts of other weights; a recipe of the Bridge's may
-  /// say something else.
-  void check_expert_tensors(std::int64_t tensor, std::int64_t expert) {
-    const char* const key = name(megatron_expert_tensors);
-    const auto said = from_.integer(key);
+  /// Megatron-LM's default is as many as have parts of other weights; the Bridge's recipes say 1.
+  void read_expert_tensors(std::int64_t tensor, std::int64_t expert) {
+    const auto said = from_.integer(name(megatron_expert_tensors));
     const bool has_experts = expert > 1 || (config_.shape && config_.shape->moe.num_experts != 0);
     const std::int64_t parts = said ? *said : is_flags() ? tensor : 1;
-    if (!has_experts || parts == 1) return;
-    remark_on(
-        remark::kind::doubtful,
-        key,
-        (said ? "is " + std::to_string(parts)
-              : "is not there, which means tensor-model-parallel-size, " + std::to_string(parts)) +
-            "; the estimate takes 1: whole experts on each rank");
+    if (!has_experts || parts <= 1) return;
+    config_.expert_tensor_parallel = parts;
+    if (config_.shape && config_.shape->moe.num_experts != 0 && parts <= most_ranks)
+      divides("--expert-tensor-parallel-size",
+              parts,
+              "moe-ffn-hidden-size",
+              config_.shape->moe.moe_intermediate_size);
     const std::int64_t stages = config_.pipeline_parallel ? *config_.pipeline_parallel : 1;
     for (const std::int64_t degree : {parts, expert, stages})
       if (degree < 1 || degree > most_ranks) return;
@@ -708,8 +706,10 @@ template <class Meaning, std::size_t Size>
       put(megatron_attention, word);
   const bool has_experts = config.shape ? config.shape->moe.num_experts != 0
                                         : config.expert_parallel && *config.expert_parallel > 1;
-  if (has_experts && config.tensor_parallel && *config.tensor_parallel > 1)
-    put(megatron_expert_tensors, std::int64_t{1});
+  // Its own are as many as have parts of other weights.
+  if (has_experts)
+    put(megatron_expert_tensors,
+        config.expert_tensor_parallel ? *config.expert_tensor_parallel : std::int64_t{1});
   if (config.expert_capacity) {
     put(megatron_expert_capacity, *config.expert_capacity);
     put(megatron_padded_experts, true);
@@ -752,6 +752,7 @@ template <class Meaning, std::size_t Size>
                                  "split",
                                  "context_parallel",
                                  "expert_parallel",
+                                 "expert_tensor_parallel",
                                  "expert_capacity",
                                  "dispatcher",
                                  "context_exchange",

@@ -28,7 +28,9 @@ void for_each_member(const With& with) {
   with("virtual_pipeline", &c::virtual_pipeline);
   with("schedule_of_pipeline", &c::schedule_of_pipeline);
   with("split", &c::split), with("context_parallel", &c::context_parallel);
-  with("expert_parallel", &c::expert_parallel), with("expert_capacity", &c::expert_capacity);
+  with("expert_parallel", &c::expert_parallel);
+  with("expert_tensor_parallel", &c::expert_tensor_parallel);
+  with("expert_capacity", &c::expert_capacity);
   with("dispatcher", &c::dispatcher), with("context_exchange", &c::context_exchange);
   with("sequence_parallel", &c::sequence_parallel);
   with("zero_stage", &c::zero_stage), with("optimizer_on_host", &c::optimizer_on_host);

@@ -61,6 +61,7 @@ struct planned_run_words {
   say(made.virtual_pipeline, layout.virtual_pipeline);
   say(made.context_parallel, layout.context_parallel);
   say(made.expert_parallel, layout.expert_parallel);
+  say(made.expert_tensor_parallel, layout.expert_tensor_parallel);
   if (layout.shard_group > 0 && layout.shard_group < plan.data_parallel)
     made.shard_group = layout.shard_group;
   if (layout.sequence_parallel && layout.tensor_parallel > 1) made.sequence_parallel = true;

@@ -101,7 +101,8 @@ struct training_config {
   known<pipeline_split> split{};  // of the pipeline, as `parallelism` has it
   known<std::int64_t> context_parallel{};
   known<std::int64_t> expert_parallel{};
-  known<double> expert_capacity{};  // as `training_setup` has it, and the next two
+  known<std::int64_t> expert_tensor_parallel{};  // where it is more than 1
+  known<double> expert_capacity{};               // as `training_setup` has it, and the next two
   known<token_dispatcher> dispatcher{};
   known<gpuplan::context_exchange> context_exchange{};
   known<bool> sequence_parallel{};
