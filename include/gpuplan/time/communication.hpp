@@ -65,13 +65,23 @@ class layout_communication {
     return stream_bytes(in_decoder) / count(layout_.tensor_parallel) * copies *
            setup_.expert_capacity * narrowed;
   }
-  // Of one routing: to the ranks that share the experts, behind each other by as many as have parts
-  // of the same ones, and among these, which gather all their rows, or add them up.
+  // Of one routing among the ranks that share the experts, each as many ranks after the one before
+  // as have parts of the same experts.
   constexpr double routing_time(bool in_decoder) const {
-    const double routed = routed_bytes(in_decoder);
-    const std::int64_t parts = layout_.expert_tensor_parallel;
-    return seconds(collective::all_to_all, routed, layout_.expert_parallel, parts) +
-           seconds(collective::all_gather, routed * count(parts), parts, 1);
+    return seconds(collective::all_to_all,
+                   routed_bytes(in_decoder),
+                   layout_.expert_parallel,
+                   layout_.expert_tensor_parallel);
+  }
+  // And among those with parts of the same, which gather all their rows, or add them up.
+  constexpr double gathered_bytes_of_parts(bool in_decoder) const {
+    return routed_bytes(in_decoder) * count(layout_.expert_tensor_parallel);
+  }
+  constexpr double parts_time(bool in_decoder) const {
+    return seconds(collective::all_gather,
+                   gathered_bytes_of_parts(in_decoder),
+                   layout_.expert_tensor_parallel,
+                   1);
   }
   // Of a weight that is gathered: frozen ones may be in four bits, with a scale for each block.
   constexpr double gathered_bytes() const {

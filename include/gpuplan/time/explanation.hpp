@@ -336,7 +336,7 @@ class step_explainer : step_composer {
       collect(expert_,
               collective::all_gather,
               times * pass.routings,
-              communication_.routed_bytes(in_decoder) * count(parts),
+              communication_.gathered_bytes_of_parts(in_decoder),
               parts,
               1);
       expert_.exposed += times * time.expert;

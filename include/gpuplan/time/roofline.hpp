@@ -513,9 +513,11 @@ class step_composer {
       time.context = communication_.ring_time(pass.attention, pass.passed_on) +
                      communication_.exchange_time(pass.exchanges, pass.exchanged);
     if (terms_.expert_communication && pass.routings != 0) {
+      // What ranks with parts of an expert gather, its products wait for.
       const double all = pass.routings * communication_.routing_time(in_decoder);
       const double hidden = share_beside_passes(costs_.hidden_expert_communication) * all;
-      time.expert = all - (hidden < time.kernels ? hidden : time.kernels);
+      time.expert = all - (hidden < time.kernels ? hidden : time.kernels) +
+                    pass.routings * communication_.parts_time(in_decoder);
     }
     // Who waits for another's host gets no further ahead of its own meanwhile.
     if (terms_.host && !setup_.graphs.iteration)
