@@ -341,6 +341,30 @@ TEST_CASE("a system says what joins its GPUs across nodes") {
   CHECK(checked({script.name(), "--system", "gb200-nvl27"}).status == 2);
 }
 
+TEST_CASE("experts are in as many parts as Megatron-LM takes them where nothing is said") {
+  const auto training = [](const std::string& more) {
+    const temporary_file script(
+        "--num-layers 8 --hidden-size 2048 --num-attention-heads 16 --seq-length 4096 "
+        "--max-position-embeddings 4096 --vocab-size 32000 --num-experts 8 --moe-router-topk 2 "
+        "--moe-grouped-gemm --disable-bias-linear --swiglu "
+        "--moe-ffn-hidden-size 1024 --moe-token-dispatcher-type alltoall --sequence-parallel "
+        "--tensor-model-parallel-size 4 --micro-batch-size 1 --global-batch-size 256 --bf16 " +
+            more + "\n",
+        "pretrain.sh");
+    return json_answer(checked, {script.name(), "--gpu", "h100_sxm5_80gb", "--gpus", "8"});
+  };
+  const auto required = [](const json& of) {
+    return value_of(of, "verdict", "required_GiB").get<double>();
+  };
+  const std::string shared = "--expert-model-parallel-size 2 ";
+  const json in_four = training(shared);
+  CHECK(value_of(in_four, "training", "expert_tensor_parallel") == 4);
+  CHECK(required(in_four) == required(training(shared + "--expert-tensor-parallel-size 4")));
+  CHECK(required(in_four) != required(training(shared + "--expert-tensor-parallel-size 1")));
+  // Nobody shares these.
+  CHECK(value_of(training(""), "training", "expert_tensor_parallel") == 4);
+}
+
 TEST_CASE("several kinds of GPUs are judged, each by itself") {
   const temporary_file file(adapters);
   const std::vector<std::string> asked = {

@@ -237,6 +237,21 @@ TEST_CASE("ranks hold the model together") {
   const json experts = answer({"mixtral-8x7b-v0.1", "--expert-parallel", "8"});
   CHECK(value(experts, "ranks", "0", "largest rank") ==
         46'702'792'704 - 7 * 32 * 3 * 4096LL * 14336);
+  // Of two experts of a rank half, where they are in two parts.
+  const auto largest = [](const std::string& parts) {
+    return value(answer({"mixtral-8x7b-v0.1",
+                         "--tensor-parallel",
+                         "2",
+                         "--expert-parallel",
+                         "4",
+                         "--expert-tensor-parallel",
+                         parts}),
+                 "ranks",
+                 "0",
+                 "largest rank")
+        .get<std::int64_t>();
+  };
+  CHECK(largest("1") - largest("2") == 32 * 3 * 4096LL * 14336);
 }
 
 TEST_CASE("models of other kinds have tables of theirs") {
@@ -311,6 +326,10 @@ TEST_CASE("a wrong question is told with option and value, and prints nothing") 
       {{"llama-3-8b", "--tensor-parallel", "33"}, {"--tensor-parallel 33", "32 attention heads"}},
       {{"llama-3-8b", "--pipeline-parallel", "33"}, {"--pipeline-parallel 33", "32 layers"}},
       {{"llama-3-8b", "--expert-parallel", "2"}, {"--expert-parallel 2", "0 experts"}},
+      {{"llama-3-8b", "--expert-tensor-parallel", "2"},
+       {"--expert-tensor-parallel 2", "0 columns of an expert"}},
+      {{"mixtral-8x7b-v0.1", "--expert-tensor-parallel", "2"},
+       {"--expert-tensor-parallel 2", "as many parts as other weights, 1"}},
       {{"openvla-7b", "--train", "frozen"}, {"openvla-7b"}},
       {{"openvla-7b", "--lora", "8"}, {"openvla-7b"}},
       {{"openvla-7b", "--layers", "8"}, {"--num-hidden-layers 8", "openvla-7b"}},

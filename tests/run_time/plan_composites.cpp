@@ -235,6 +235,8 @@ TEST_CASE("what nobody replays of several transformers is refused by name") {
            {{"--stragglers", "1.5"}, "--stragglers: MODEL clip-vit-base-patch32 is made of"},
            {{"--expert-parallel", "2"},
             "--expert-parallel 2: clip-vit-base-patch32 has no experts"},
+           {{"--expert-tensor-parallel", "2"},
+            "--expert-tensor-parallel 2: clip-vit-base-patch32 has no experts, and 1 is taken"},
            {{"--sharding", "deepspeed"},
             "sharding deepspeed is not taken beside layers clip; ddp is"},
            {{"--write", "axolotl"}, "this plan is taken by accelerate, torchrun, slurm"}}) {

@@ -68,6 +68,7 @@ class random_setups {
         [&] { layout.virtual_pipeline = degree(); },
         [&] { layout.context_parallel = degree(); },
         [&] { layout.expert_parallel = degree(); },
+        [&] { layout.expert_tensor_parallel = degree(); },
         [&] {
           layout.zero_stage = static_cast<int>(one_of({-1, 0, 1, 2, 3, 7}));
         },

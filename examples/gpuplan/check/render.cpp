@@ -134,6 +134,8 @@ io::table flat(const answer& made) {
         std::pair{"expert_parallel", layout.expert_parallel},
         std::pair{"zero_stage", std::int64_t{layout.zero_stage}}})
     add("training", key, io::cell(value));
+  if (layout.expert_tensor_parallel > 1)
+    add("training", "expert_tensor_parallel", io::cell(layout.expert_tensor_parallel));
   for (const judged_cluster& judged : made.clusters) {
     const verdict& says = judged.says;
     gpu = judged.on.gpu.id;

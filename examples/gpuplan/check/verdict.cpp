@@ -68,6 +68,7 @@ std::string change_of(const io::configured_training& from, const training_plan& 
   }
   number("context-parallel", before.context_parallel, to.layout.context_parallel);
   number("expert-parallel", before.expert_parallel, to.layout.expert_parallel);
+  number("expert-tensor-parallel", before.expert_tensor_parallel, to.layout.expert_tensor_parallel);
   number("ZeRO", before.zero_stage, to.layout.zero_stage);
   number("micro-batch", from.plan.micro_batch, to.batch.micro_batch);
   number("accumulation", from.plan.accumulation, to.batch.accumulation);

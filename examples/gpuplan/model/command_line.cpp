@@ -85,6 +85,9 @@ void add_training(CLI::App& app, arguments& to) {
   count("--tensor-parallel", to.layout.tensor_parallel, "Ranks that share each layer");
   count("--pipeline-parallel", to.layout.pipeline_parallel, "Stages that share the layers");
   count("--expert-parallel", to.layout.expert_parallel, "Ranks that share routed experts");
+  count("--expert-tensor-parallel",
+        to.layout.expert_tensor_parallel,
+        "Parts of each routed expert that is shared so (default: 1)");
 }
 
 // ---- from the command line to a request
@@ -163,10 +166,20 @@ void check_division(const request& asked) {
         degree{"--expert-parallel",
                asked.layout.expert_parallel,
                asked.shape.moe.num_experts,
-               "experts"}})
+               "experts"},
+        degree{"--expert-tensor-parallel",
+               asked.layout.expert_tensor_parallel,
+               asked.shape.moe.moe_intermediate_size,
+               "columns of an expert"}})
     if (one.value != 1 && one.value > one.most)
       throw bad_request(std::string(one.option) + " " + std::to_string(one.value) +
                         ": the model has " + std::to_string(one.most) + " " + one.of);
+  if (asked.layout.expert_tensor_parallel > 1 && asked.layout.expert_parallel == 1 &&
+      asked.layout.expert_tensor_parallel != asked.layout.tensor_parallel)
+    throw bad_request("--expert-tensor-parallel " +
+                      std::to_string(asked.layout.expert_tensor_parallel) +
+                      ": experts that no ranks share are in as many parts as other weights, " +
+                      std::to_string(asked.layout.tensor_parallel));
 }
 
 std::string answer(const arguments& given, const guides::output& as) {

@@ -466,7 +466,10 @@ section what_ranks_hold(const request& asked) {
   section table{.id = "ranks",
                 .title = "Parameters of a rank: tensor parallel " + count(layout.tensor_parallel) +
                          ", pipeline parallel " + count(layout.pipeline_parallel) +
-                         ", expert parallel " + count(layout.expert_parallel),
+                         ", expert parallel " + count(layout.expert_parallel) +
+                         (layout.expert_tensor_parallel > 1
+                              ? ", parts of experts " + count(layout.expert_tensor_parallel)
+                              : std::string()),
                 .columns = {{"stage"},
                             {"first layer", measure::integer},
                             {"last layer", measure::integer},

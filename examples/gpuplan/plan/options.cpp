@@ -100,6 +100,27 @@ std::vector<training_setup> codes_of(const arguments& given,
   return codes;
 }
 
+// Code that divides experts does so in all its plans as it is asked to.
+void take_parts_of_experts(const arguments& given,
+                           const std::string& name,
+                           std::vector<training_setup>& setups) {
+  const std::int64_t parts = given.expert_tensor_parallel;
+  if (parts == 1) return;
+  bool is_taken = false;
+  bool has_experts = false;
+  for (training_setup& one : setups) {
+    has_experts = has_experts || one.model.moe.num_experts != 0;
+    if (!one.framework.layers().has_every_part || one.model.moe.num_experts == 0) continue;
+    one.parallelism.expert_tensor_parallel = parts;
+    is_taken = true;
+  }
+  if (is_taken) return;
+  throw bad_request("--expert-tensor-parallel " + std::to_string(parts) + ": " +
+                    (has_experts ? std::string("Megatron-Core's code alone takes more than 1; "
+                                               "--framework megatron-te is that")
+                                 : name + " has no experts, and 1 is taken"));
+}
+
 // "; of --sharding these do: ..." of those that train the model so; where none was asked for, of
 // --framework.
 std::string what_takes(const arguments& given,
@@ -262,6 +283,12 @@ void add_options(CLI::App& app, arguments& to) {
       ->group(choose);
   add("--context-parallel", to.context_parallel, 1, most, "GPUs that share each sequence");
   add("--expert-parallel", to.expert_parallel, 1, most, "GPUs that share the experts");
+  app.add_option("--expert-tensor-parallel",
+                 to.expert_tensor_parallel,
+                 "Parts of each expert that GPUs share, by Megatron-Core (default: 1)")
+      ->transform(guides::whole_number(1, most))
+      ->type_name("N")
+      ->group(choose);
   add("--zero", to.zero_stage, 0, 3, "ZeRO stage: 0 to 3");
   app.add_option_function<std::string>(
          "--recompute",
@@ -356,6 +383,7 @@ named_request request_of(const arguments& given) {
   made.parts = named.parts;
   choices all = choices_of(given, named.setup, all_parts, gpus);
   check_rates(all, made.clusters);
+  take_parts_of_experts(given, named.name, all.setups);
   made.own = given.own;
   if (given.own) go_by(*given.own, all, made);
   made.precisions = all.precisions;
@@ -441,6 +469,7 @@ std::string in_words(const training_plan& plan) {
   if (divides_sequence(plan)) words += "s";
   degree("c", layout.context_parallel);
   degree("e", layout.expert_parallel);
+  degree("et", layout.expert_tensor_parallel);
   degree("p", layout.pipeline_parallel);
   if (layout.pipeline_parallel > 1) words += setups::split_in_letters(layout.split);
   degree("v", layout.virtual_pipeline);

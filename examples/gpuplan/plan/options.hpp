@@ -44,6 +44,7 @@ struct arguments {
   gpuplan::known<gpuplan::pipeline_schedule> schedule{};  // absent: all that the code offers
   gpuplan::known<gpuplan::range<std::int64_t>> context_parallel{};
   gpuplan::known<gpuplan::range<std::int64_t>> expert_parallel{};
+  std::int64_t expert_tensor_parallel = 1;  // of all plans
   gpuplan::known<gpuplan::range<std::int64_t>> zero_stage{};
   gpuplan::known<setups::recomputation> recompute{};
   std::int64_t recompute_layers = 0;  // of full recomputation; 0: all, or where that is absent, any

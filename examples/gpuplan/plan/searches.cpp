@@ -112,6 +112,7 @@ class asked_steps {
             layout.split.last_stage_layers,
             layout.context_parallel,
             layout.expert_parallel,
+            layout.expert_tensor_parallel,
             layout.zero_stage,
             layout.sequence_parallel ? 1 : 0,
             static_cast<std::int64_t>(setup.recompute),

@@ -165,7 +165,15 @@ bool divides(const framework& software, const training_setup& given, const paral
   return static_cast<bool>(validate(setup));
 }
 bool shares_experts(const framework& software, const training_setup& given) {
-  return divides(software, given, {.expert_parallel = given.parallelism.expert_parallel});
+  const parallelism& asked = given.parallelism;
+  parallelism ranks{.expert_parallel = asked.expert_parallel,
+                    .expert_tensor_parallel = asked.expert_tensor_parallel};
+  // Where none shares the experts, their parts are those of other weights.
+  if (asked.expert_parallel == 1) {
+    ranks.tensor_parallel = asked.tensor_parallel;
+    ranks.sequence_parallel = asked.sequence_parallel;
+  }
+  return divides(software, given, ranks);
 }
 
 // Those that have the degrees which this code has not: "; --framework megatron-core divides it so".
@@ -174,6 +182,7 @@ std::string who_divides(const training_setup& setup) {
   const parallelism ranks{.tensor_parallel = layout.tensor_parallel,
                           .pipeline_parallel = layout.pipeline_parallel,
                           .expert_parallel = layout.expert_parallel,
+                          .expert_tensor_parallel = layout.expert_tensor_parallel,
                           .virtual_pipeline = layout.virtual_pipeline,
                           .context_parallel = layout.context_parallel};
   std::string names;
@@ -204,10 +213,10 @@ void check(const result<T>& valid, const training_setup& setup) {
   if (valid) return;
   const bool is_of_code = valid.why().code == errc::no_such_code;
   const fact at_fault = valid.why().at_fault();
-  const bool is_of_ranks = at_fault == fact::pipeline_parallel ||
-                           at_fault == fact::tensor_parallel ||
-                           at_fault == fact::context_parallel ||
-                           at_fault == fact::expert_parallel || at_fault == fact::virtual_pipeline;
+  const bool is_of_ranks =
+      at_fault == fact::pipeline_parallel || at_fault == fact::tensor_parallel ||
+      at_fault == fact::context_parallel || at_fault == fact::expert_parallel ||
+      at_fault == fact::expert_tensor_parallel || at_fault == fact::virtual_pipeline;
   const bool splits =
       valid.why().code == errc::does_not_divide && at_fault == fact::pipeline_parallel;
   throw bad_request((is_of_code ? setup.framework.name + std::string(": ") : std::string()) +
@@ -233,7 +242,7 @@ void choose_framework(const arguments& given, const named_model& model, training
                     ? catalog::implementation_of(model.known_as)
                     : catalog::find_framework(are_of_torchtitan_2026(given, to) ? "torchtitan-2026"
                                                                                 : given.framework);
-  const bool shares = given.from.empty() && to.parallelism.expert_parallel > 1;
+  const bool shares = given.from.empty() && ranks_of_experts(to.parallelism) > 1;
   const auto trains = [&](const framework& by) { return !shares || shares_experts(by, to); };
   const bool is_run = chosen && catalog::runs(chosen->framework, to);
   if (given.framework.empty() && to.composite == nullptr &&
@@ -730,6 +739,11 @@ void add_setup_options(CLI::App& app, arguments& to) {
       app, "--context-parallel", layout.context_parallel, "GPUs that share each sequence", group);
   add_degree(
       app, "--expert-parallel", layout.expert_parallel, "GPUs that share the experts", group);
+  add_degree(app,
+             "--expert-tensor-parallel",
+             layout.expert_tensor_parallel,
+             "Parts of each expert there, on GPUs beside each other: Megatron-Core's (default: 1)",
+             group);
   app.add_option("--zero",
                  layout.zero_stage,
                  "ZeRO stage: 0, 1, 2, 3 (default: 0; of code that one engine alone runs, its own)")
@@ -1131,6 +1145,7 @@ std::string method_in_words(const training_setup& setup) {
   if (layout.pipeline_parallel > 1) add(in_words(layout.split));
   add_degree("context-parallel ", layout.context_parallel);
   add_degree("expert-parallel ", layout.expert_parallel);
+  add_degree("expert-tensor-parallel ", layout.expert_tensor_parallel);
   add(said(dispatchers, setup.dispatcher));
   add(said(context_exchanges, setup.context_exchange));
   add(in_words(setup.precision));
