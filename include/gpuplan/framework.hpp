@@ -70,7 +70,8 @@ struct engine_class {
   bool takes_any_optimizer = false;  // and of other libraries
   bool has_fp8_linears = true;
   bool trains_parts = true;               // beside all: adapters, last layers, a head
-  bool wraps_adapters = false;            // else adapters alone, whose matrices are units each
+  bool wraps_adapters = false;            // else adapters alone, whose matrices are units each,
+  bool casts_adapters = false;            // or are cast to the weights' format, and no table is
   bool recomputes_whole_stages = false;   // where layers are recomputed, all of a stage's
   bool stops_early = true;                // recomputation, as the layers' classes may
   bool repeats_layers = false;            // a layer adds the same memory wherever it stands,
@@ -131,6 +132,7 @@ inline constexpr engine_class deepspeed{.name = &code_names::deepspeed,
                                         .has_all_optimizers = false,
                                         .has_fp8_linears = false,
                                         .trains_parts = false,
+                                        .casts_adapters = true,
                                         .recomputes_whole_stages = true,
                                         .stops_early = false,
                                         .adds_gradients_in_kernels = false};

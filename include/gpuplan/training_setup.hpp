@@ -390,6 +390,11 @@ constexpr failure flaw_of_parts(const training_setup& setup) {
         failed(why))
       return why;
     if (const auto valid = validate(alone); !valid) return valid.why();
+    if (engine.casts_adapters && part.trains.what == training::adapters)
+      return without_code({{fact::trains, part.trains.what},
+                           {fact::sharding, engine.name},
+                           layers,
+                           {fact::takes, training::full}});
     if (const failure why = flaw_of_grids(part); failed(why)) return why;
   }
   // Of the text one token stands before joined patches, and one or more behind them.

@@ -197,6 +197,39 @@ TEST_CASE("FSDP accumulates as Accelerate does, and of FSDP 1 what is not known 
   CHECK(whole_head.setup.precision.reduced == number_format::bf16);
 }
 
+TEST_CASE("adapters beside DeepSpeed, which zero.Init leaves as PEFT makes them") {
+  const auto made_of = [](const std::string& stage, const std::string& more) {
+    return configured(
+        {io::read_training_file("ds.json",
+                                R"({"train_micro_batch_size_per_gpu": "auto",
+                                    "bf16": {"enabled": "auto"},
+                                    "zero_optimization": {"stage": )" +
+                                    stage + "}}"),
+         io::read_training_file("a.yaml",
+                                "bf16: true\nper_device_train_batch_size: 1\nuse_peft: true\n"
+                                "lora_r: 16\nlora_target_modules: all-linear\n" +
+                                    more)},
+        8);
+  };
+  for (const char* const stage : {"2", "3"}) {
+    const io::configured_training made = made_of(stage, "gradient_checkpointing: true\n");
+    REQUIRE_MESSAGE(made, made.why);
+    CHECK(made.setup.framework.engine.is == &engine_classes::deepspeed);
+    CHECK(made.setup.precision == bf16_master);
+    CHECK(made.setup.trains.what == training::adapters);
+    CHECK(made.setup.framework.engine.zero.divides_while_building == (stage[0] == '3'));
+  }
+  // Frozen weights are divided too.
+  const auto weights_of = [&](const char* stage) {
+    const io::configured_training made = made_of(stage, "");
+    REQUIRE_MESSAGE(made, made.why);
+    return transformer_memory{made.setup}.breakdown(made.plan).weights;
+  };
+  CHECK(weights_of("3") < weights_of("2"));
+  CHECK(has(made_of("2", "load_in_4bit: true\n").why,
+            "adapter_base_block 64 is not taken beside sharding deepspeed; 0 is"));
+}
+
 TEST_CASE("weights have the format that a file states, and what none states is said") {
   const auto made_of = [](const std::string& more) {
     return configured(

@@ -611,7 +611,7 @@ TEST_CASE("optimizers") {
 
 TEST_CASE("frozen parameters and adapters") {
   STATIC_CHECK(refuses(deepspeed,
-                       "trains head is not taken beside sharding deepspeed; full is",
+                       "trains head is not taken beside sharding deepspeed; full or adapters is",
                        [](training_setup& of) { of.trains.what = training::head; }));
   STATIC_CHECK(refuses(megatron,
                        "transformer_engine false is not taken beside trains adapters; true is",

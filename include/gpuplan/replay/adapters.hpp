@@ -14,6 +14,16 @@
 
 namespace gpuplan::eager {
 
+/// Who runs the modules of adapters where hooks watch all modules.
+class watched_adapters {
+ public:
+  constexpr virtual value run_linear(const tensor& x, int weight) = 0;
+  constexpr virtual value run_dropout(const tensor& x, bool drops) = 0;
+
+ protected:
+  constexpr ~watched_adapters() = default;
+};
+
 /// What trains beside the frozen parameters of a model. A layer is told of when it is built, so
 /// that its adapter has its place among the parameters; adapters themselves are built last.
 class trained_beside {
@@ -218,7 +228,11 @@ class trained_beside {
     return *by.whole;
   }
 
-  bool is_off = false;  // disable_adapter(): layers are as without
+  /// The first matrix of the adapter at a place.
+  [[nodiscard]] constexpr int first_matrix(int place) const { return layers_[place].down; }
+
+  bool is_off = false;                  // disable_adapter(): layers are as without
+  watched_adapters* watched = nullptr;  // none: modules are run here
 
  private:
   struct layer {
@@ -314,6 +328,7 @@ class trained_beside {
 
   /// lora_B(lora_A(dropout(x))) * scaling
   constexpr value scaled_matmul(const layer& by, const tensor& x) {
+    if (watched != nullptr) return scale(t_, product(by, watched->run_dropout(x, drops())));
     return scale(t_, product(by, dropout(t_, x, drops())));
   }
   constexpr value product(const layer& by, argument x) {
@@ -321,6 +336,7 @@ class trained_beside {
   }
   constexpr value multiplied_by(argument given, int weight) {
     const held x(given);
+    if (watched != nullptr) return watched->run_linear(x, weight);
     t_.begin_adapter(weight);
     value made = linear(t_, x, weight, none);
     t_.end_adapter(weight, made);

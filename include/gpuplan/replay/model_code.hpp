@@ -72,7 +72,9 @@ class chunks_of_rank {
 struct watched_module {
   int weight = none;
   int bias = none;
-  bool is_second = false;  // of the modules that have the same parameters
+  bool is_second = false;      // of the modules that have the same parameters
+  bool holds_adapter = false;  // around a layer and its adapter, whose weight it looks at
+  int layer = none;
 
   [[nodiscard]] constexpr bool has_parameters() const { return weight != none || bias != none; }
   friend constexpr bool operator==(const watched_module&, const watched_module&) = default;
@@ -86,7 +88,9 @@ class sharding {
   /// Whether it trains by a loop of its own, with its own optimizer.
   [[nodiscard]] constexpr virtual bool has_own_step() const { return false; }
   constexpr virtual void step() {}
-  /// The parameters are there, the batch is not.
+  /// The parameters of the model are there, those of adapters are not;
+  constexpr virtual void base_is_built() {}
+  /// all are, the batch is not.
   constexpr virtual void model_is_built() {}
   /// The parameters that the optimizer updates here, in its order; none: all.
   [[nodiscard]] constexpr virtual const growing_array<int>* updated() const { return nullptr; }
@@ -129,7 +133,7 @@ class sharding {
 
 /// The code of a model class: what it builds, and its forward. A class of a user's own says
 /// `construct`, `make_batch`, `forward` and `layer`.
-class model_code : public recomputer {
+class model_code : public recomputer, public watched_adapters {
  public:
   constexpr model_code(tape& on, const training_setup& of, const batch_plan& with)
       : t(on),
@@ -317,6 +321,11 @@ class model_code : public recomputer {
   [[nodiscard]] constexpr bool renews_shared() const {
     return t.gathers() && !t.gathering().weights_on_host && !t.gathering().are_flat;
   }
+  [[nodiscard]] constexpr bool casts_tables() const {
+    const engine& by = setup.framework.engine;
+    return !by.is->casts_adapters ||
+           (setup.parallelism.zero_stage == 3 && by.zero.divides_while_building);
+  }
   /// Gives the parameter new memory, and hands out the old.
   constexpr int renew(int parameter) {
     tensor& data = t.parameters[parameter].data;
@@ -337,10 +346,12 @@ class model_code : public recomputer {
       replaced = none;
     }
     for (; buffer < buffers_.size() && buffers_[buffer].before <= before; ++buffer) {
-      if (buffers_[buffer].table != nullptr)
-        t.convert(*buffers_[buffer].table, weight_format);
-      else if (!t.has_memory(buffers_[buffer].numbers.storage))
-        t.take_again(buffers_[buffer].numbers.storage);
+      if (tensor* const table = buffers_[buffer].table; table == nullptr) {
+        if (!t.has_memory(buffers_[buffer].numbers.storage))
+          t.take_again(buffers_[buffer].numbers.storage);
+      } else if (casts_tables()) {
+        t.convert(*table, weight_format);
+      }
     }
     return replaced;
   }
@@ -452,7 +463,7 @@ class model_code : public recomputer {
   /// torch.nn.Linear, with its adapter, over a base in 4 bits or in fp8 where it is.
   constexpr value linear(argument given, const nn_module& by) {
     const held x(given);
-    if (is_watched) return adapters.add_to(shards->linear(x, watched(by)), by.adapter, x);
+    if (is_watched) return watched_linear(x, by);
     value made;
     if (by.is_quantised)
       made = quantised.linear(x, by.weight, by.bias);
@@ -462,6 +473,22 @@ class model_code : public recomputer {
       made = eager::linear(t, x, by.weight, by.bias);
     return adapters.add_to(std::move(made), by.adapter, x);
   }
+  constexpr value run_linear(const tensor& x, int weight) override {
+    return shards->linear(x, {.weight = weight});
+  }
+  constexpr value run_dropout(const tensor& x, bool drops_elements) override {
+    enter();
+    value result = dropout(t, x, drops_elements);
+    leave(result);
+    return result;
+  }
+  constexpr value watched_linear(const tensor& given, const nn_module& by) {
+    if (by.adapter == none || adapters.is_off) return shards->linear(given, watched(by));
+    const watched_module around{.weight = adapters.first_matrix(by.adapter), .holds_adapter = true};
+    const value x = shards->module_begins(given, around);
+    value result = adapters.add_to(shards->linear(x, watched(by)), by.adapter, x);
+    return shards->module_ends(std::move(result), around);
+  }
   /// Rows of the token table, as transformers takes them: where layers are computed again, it wants
   /// a gradient of their input whatever trains (enable_input_require_grads).
   constexpr value embed_tokens(const tensor& ids, const nn_module& table) {
@@ -470,8 +497,8 @@ class model_code : public recomputer {
   constexpr value rows_of(const tensor& ids, const nn_module& table, bool wants_gradient = false) {
     enter(table, true);
     value rows = embedding(t, ids, table.copy != none ? table.copy : table.weight);
+    if (wants_gradient) t.require_gradient(rows.get());  // its hook is there before an engine's
     leave(rows, table, true);
-    if (wants_gradient) t.require_gradient(rows.get());
     return adapters.add_to_rows(std::move(rows), table.adapter, ids);
   }
   /// The model's norm, as the implementation does it.

@@ -67,6 +67,7 @@ class running_job final : public training_job {
     code_->construct();
     move_to_device();
     if (setup_.parallelism.tensor_parallel > 1) code_->divide_among_ranks();
+    if (shards_ != nullptr) shards_->base_is_built();
     code_->construct_adapters();
     parameters_of_model_ = tape_.parameters.size();
     if (shards_ != nullptr) shards_->model_is_built();

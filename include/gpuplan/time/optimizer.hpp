@@ -68,7 +68,7 @@ inline constexpr bandwidth host_optimizer_rate = 40_GBps;
   const optimizer& rule = setup.optimizer;
   const bool adapts = setup.trains.what == training::adapters;
   const double weights =
-      bits_per_element(adapts ? setup.trains.adapters.weights : setup.precision.weights) / 8.0;
+      bits_per_element(adapts ? detail::format_of_adapters(setup) : setup.precision.weights) / 8.0;
   const double gradient = setup.precision.fp32_gradients ? 4 : weights;
   const double updated = setup.precision.master_weights ? 4 : weights;
   const double state =
@@ -121,7 +121,7 @@ inline constexpr bandwidth host_optimizer_rate = 40_GBps;
                                                  double gradient_bytes) {
   const bool adapts = setup.trains.what == training::adapters;
   const double weights =
-      bits_per_element(adapts ? setup.trains.adapters.weights : setup.precision.weights) / 8.0;
+      bits_per_element(adapts ? detail::format_of_adapters(setup) : setup.precision.weights) / 8.0;
   const double copied = setup.parallelism.weights_on_host ? 0 : gradient_bytes + weights;
   const bool has_own_loop = setup.framework.engine.is->has_own_step;  // DeepSpeed's CPU Adam
   return optimizer_bytes(setup, has_own_loop) / host_optimizer_rate.value() +

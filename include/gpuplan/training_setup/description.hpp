@@ -157,6 +157,13 @@ namespace detail {
 [[nodiscard]] constexpr bool wraps_adapters(const training_setup& setup) {
   return setup.framework.engine.is->wraps_adapters && setup.trains.what == training::adapters;
 }
+/// In which format adapters train: as they were made, unless the engine casts them. DeepSpeed does
+/// not where zero.Init has made the model.
+[[nodiscard]] constexpr number_format format_of_adapters(const training_setup& setup) {
+  const engine& by = setup.framework.engine;
+  const bool stay = setup.parallelism.zero_stage == 3 && by.zero.divides_while_building;
+  return by.is->casts_adapters && !stay ? setup.precision.weights : setup.trains.adapters.weights;
+}
 }  // namespace detail
 
 /// With which probabilities the layers of a model drop in training.

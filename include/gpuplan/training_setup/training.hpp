@@ -132,9 +132,10 @@ constexpr failure flaw_of_pipelined_adapters(const training_setup& setup) {
                      layers);
 }
 
-// Where each matrix of the adapters is a unit, nothing else trains. PEFT's policy makes units of
-// encoders' embeddings too; steps of encoder-decoders with full recomputation were not as replayed.
-constexpr failure flaw_of_wrapped_adapters(const training_setup& setup) {
+// Where each matrix of the adapters is a unit, or an engine casts adapters, nothing else trains.
+// PEFT's policy makes units of encoders' embeddings too; steps of encoder-decoders with full
+// recomputation were not as replayed; beside DeepSpeed decoders alone were compared.
+constexpr failure flaw_of_plain_adapters(const training_setup& setup) {
   const lora& adapters = setup.trains.adapters;
   const named_fact sharding{fact::sharding, setup.framework.engine.is->name};
   const named_fact trains{fact::trains, setup.trains.what};
@@ -165,9 +166,10 @@ constexpr failure flaw_of_training(const training_setup& setup) {
   const named_fact sharding{fact::sharding, by.name};
   const named_fact all{fact::takes, training::full};
   if (!code.trains_adapters) return without_code({trains, layers, all});
-  if (by.wraps_adapters && setup.trains.what != training::adapters)
+  const bool takes_adapters = by.wraps_adapters || by.casts_adapters;
+  if (takes_adapters && setup.trains.what != training::adapters)
     return without_code({trains, sharding, all, {fact::takes, training::adapters}});
-  if (!by.trains_parts && !by.wraps_adapters) return without_code({trains, sharding, all});
+  if (!by.trains_parts && !takes_adapters) return without_code({trains, sharding, all});
   // PyTorch's optimizers want parameters, and a loss to go back from.
   if (setup.trains.what == training::frozen)
     return without_code({trains,
@@ -189,6 +191,7 @@ constexpr failure flaw_of_training(const training_setup& setup) {
     return without_code({trains, layers, all, {fact::takes, training::adapters}});
   if (setup.trains.what != training::adapters) return {};
   const lora& adapters = setup.trains.adapters;
+  if (code.is_pipelined && by.casts_adapters) return without_code({trains, sharding, layers, all});
   if (code.is_pipelined) return flaw_of_pipelined_adapters(setup);
   if (model.kind == model_kind::vision && adapters.targets.patches && !code.adapts_patches)
     return without_code({{fact::adapter_patches, true}, layers, {fact::takes, false}});
@@ -203,7 +206,8 @@ constexpr failure flaw_of_training(const training_setup& setup) {
   if (targets.expert_gate_up || targets.expert_down) {
     const named_fact folded{fact::adapter_experts, true};
     if (!code.adapts_experts) return without_code({folded, layers, {fact::takes, false}});
-    if (by.gathers_weights) return without_code({folded, sharding, {fact::takes, false}});
+    if (by.gathers_weights || by.casts_adapters)
+      return without_code({folded, sharding, {fact::takes, false}});
     if (model.moe.num_experts == 1)
       return without_code({{fact::num_experts, 1}, folded, {fact::at_least, 2}});
     if (const failure why = flaw_if_any({{fact::adapter_dropout, adapters.dropout > 0},
@@ -229,7 +233,7 @@ constexpr failure flaw_of_training(const training_setup& setup) {
                          all,
                          {fact::takes, training::head},
                          {fact::takes, training::last_layers}});
-  if (by.wraps_adapters) return flaw_of_wrapped_adapters(setup);
+  if (takes_adapters) return flaw_of_plain_adapters(setup);
   if (!by.gathers_weights) return {};
   // A group of layers has what trains in one format, and a policy's is that of what it gathers.
   const bool is_alike = adapters.weights == setup.precision.weights;

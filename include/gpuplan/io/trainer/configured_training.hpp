@@ -226,7 +226,7 @@ inline void set_step(const training_config& config, training_setup& to) {
     training_setup asked = of;
     asked.framework.engine.is = &by;
     asked.trains = {.what = training::adapters, .adapters = *config.adapters};
-    return !gpuplan::detail::failed(gpuplan::detail::flaw_of_wrapped_adapters(asked));
+    return !gpuplan::detail::failed(gpuplan::detail::flaw_of_plain_adapters(asked));
   };
   for (const engine_class* const known : engine_classes::all)
     if (config.engine == known->name->text && known->gathers_weights &&
@@ -254,13 +254,15 @@ inline void share_as_accelerate(const training_config& config, training_setup& s
     setup.precision.reduced = setup.precision.compute;
 }
 
-/// Has DeepSpeed's buffers as files say, where they say it.
+/// Has DeepSpeed's buffers as files say, where they say it. With ZeRO-3 transformers builds the
+/// model under zero.Init, and PEFT makes adapters behind it, which stay as they are.
 inline void set_zero(const training_config& config, training_setup& setup) {
   engine& by = setup.framework.engine;
   if (!by.is->has_own_step) return;
   if (config.overlaps_reduction) by.overlaps_reduction = *config.overlaps_reduction;
+  if (config.zero) by.zero = config.zero->is;
+  by.zero.divides_while_building = config.adapters && setup.parallelism.zero_stage == 3;
   if (!config.zero) return;
-  by.zero = config.zero->is;
   const std::int64_t width = setup.model.hidden_size;
   const auto square = gpuplan::detail::checked_product(width, width);
   if (!square.ok || square.value < 1) return;

@@ -101,8 +101,12 @@ class hugging_face_code : public hugging_face_attention {
                            model.hidden_size,
                            model.lm_head_bias,
                            trains_head());
+    value whole;  // of which zero.Init leaves a part
+    if (t.gathering().divides_elements)
+      whole = t.make({model.vocab_size, model.hidden_size}, weight_format);
     const int own =
         quantised.is_on() ? none : t.new_storage(t.parameters[table.weight].data.bytes());
+    whole.drop();
     nn_module made;
     made.weight = table.weight;
     add_shared_table(table.weight, model.lm_head_bias);

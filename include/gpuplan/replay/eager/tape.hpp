@@ -75,6 +75,7 @@ struct gathered_parameters {
   bool weights_on_host = false;          // parameters take no memory here
   bool keeps_formats = false;            // each is put together in its own
   bool are_flat = false;                 // parts are of several at once: the engine makes both
+  bool divides_elements = false;         // a part is of elements, made beside the whole
 };
 
 /// The operations of the matrix products of a step: 2 for each multiplication with its addition.
@@ -327,8 +328,13 @@ class tape : public storage_table {
     if (gathering_.is_on) {
       const element whole_format = gathering_.keeps_formats ? format : gathering_.whole_format;
       const std::int64_t ranks = ranks_apart_ != 0 ? ranks_apart_ : gathering_.ranks;
+      value whole;
+      if (gathering_.divides_elements) whole = make(size, format);
       sizes part = size;
-      part[parted_along_] = (size[parted_along_] + ranks - 1) / ranks;
+      if (gathering_.divides_elements)
+        part = sizes{(size.count() + ranks - 1) / ranks};
+      else
+        part[parted_along_] = (size[parted_along_] + ranks - 1) / ranks;
       record.parted_along = parted_along_;
       record.ranks_apart = ranks_apart_;
       record.data = make(part, format, {"weight", place}).take();

@@ -30,7 +30,10 @@ class deepspeed_engine : public sharding {
         format_(element_of(of.precision.weights)),
         states_(on, setup_),
         pipeline_(on, of, with) {}
-  constexpr ~deepspeed_engine() override { drop_storages(kept_); }
+  constexpr ~deepspeed_engine() override {
+    drop_storages(kept_);
+    t_.release(norm_);
+  }
 
   constexpr void begins(model_code& code) override {
     code_ = &code;
@@ -44,6 +47,10 @@ class deepspeed_engine : public sharding {
   constexpr void model_is_built() override {
     for (int at = 0; at < t_.parameters.size(); ++at)
       if (t_.parameters[at].trains) trained_.push(at);
+    // _cast_module_mixed_precision: of adapters, which PEFT makes in fp32. Where zero.Init has made
+    // the model, nothing is cast.
+    for (int at = 0; at < trained_.size() && !is_divided_while_building(); ++at)
+      t_.convert(t_.parameters[trained_[at]].data, format_);
     initialize();
   }
 
@@ -69,7 +76,9 @@ class deepspeed_engine : public sharding {
           scaled = scale(t_, averaged);
         else
           scaled = t_.share(averaged);
+        is_going_back_ = true;
         t_.backward(scaled);
+        is_going_back_ = false;
         reduce_gradients();
       }
       if (is_last_) t_.begin(moment::optimizer);
@@ -91,6 +100,9 @@ class deepspeed_engine : public sharding {
   constexpr virtual void reduce_gradients() = 0;
   constexpr virtual void update() = 0;
 
+  [[nodiscard]] constexpr bool is_divided_while_building() const {
+    return stage_ == 3 && zero_.divides_while_building;
+  }
   [[nodiscard]] constexpr bool is_pipeline() const { return pipeline_.is_on(); }
   [[nodiscard]] constexpr std::int64_t count(int parameter) const {
     return t_.parameters[parameter].data.count();
@@ -138,6 +150,16 @@ class deepspeed_engine : public sharding {
     of.storage = storage;
   }
   constexpr void construct_states() { states_.construct(&masters_); }
+  /// Puts the norm of the gradients, without the loss's scale, in the place of the last step's;
+  /// with the scale it lives as long as what is returned.
+  constexpr value note_norm(std::int64_t numbers = 1) {
+    const auto charged = t_.charge(purpose::buffers);
+    value scaled = t_.make(sizes{numbers}, element::fp32, {"norm"});
+    const int now = t_.new_storage(4 * numbers, {"norm"});
+    t_.release(norm_);
+    norm_ = now;
+    return scaled;
+  }
 
   /// One tensor after the other in one buffer, padded to a multiple: how many elements that takes.
   constexpr std::int64_t flatten(const growing_array<int>& parameters, std::int64_t multiple) {
@@ -164,6 +186,7 @@ class deepspeed_engine : public sharding {
   std::int64_t ranks_;
   element format_;
   bool is_last_ = true;  // of the micro-batches
+  bool is_going_back_ = false;
   model_code* code_ = nullptr;
   growing_array<int> trained_{};
   growing_array<int> masters_{};
@@ -177,6 +200,7 @@ class deepspeed_engine : public sharding {
 
   growing_array<int> nothing_{};
   growing_array<int> kept_{};
+  int norm_ = none;
   deepspeed_pipeline pipeline_;
 };
 
@@ -539,6 +563,7 @@ class deepspeed_partitions final : public deepspeed_engine {
     if (on_host_) return;
     for (int at = 0; at < order_.size(); ++at)
       if (is_here(order_[at])) t_.touch(8 * elements_here(order_[at]));  // norms, in fp64
+    const value scaled = note_norm();
     if (in_fp32_) {
       make_fp32_part();
       give_gradient(0, fp32_part_);

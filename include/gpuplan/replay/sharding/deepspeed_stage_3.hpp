@@ -28,27 +28,38 @@ class deepspeed_stage_3 final : public deepspeed_engine {
         gathering_stream_(of.framework.engine.overlaps_reduction ? 1 : 0),
         reducing_stream_(of.framework.engine.overlaps_reduction ? 2 : 0),
         on_host_(of.parallelism.optimizer_on_host),
-        in_fp32_(of.precision.fp32_gradients) {}
+        in_fp32_(of.precision.fp32_gradients),
+        has_adapters_(of.trains.what == training::adapters) {}
   constexpr ~deepspeed_stage_3() override {}  // NOLINT(modernize-use-equals-default)
 
   constexpr void begins(model_code& code) override {
     deepspeed_engine::begins(code);
     code.is_watched = true;
+    code.adapters.watched = &code;
     t_.take_gradients(format_);
     if (zero_.divides_while_building && ranks_ > 1)
-      t_.gather_parameters({.ranks = ranks_, .whole_format = format_, .first_gradients = format_});
+      t_.gather_parameters({.ranks = ranks_,
+                            .whole_format = format_,
+                            .first_gradients = format_,
+                            .divides_elements = true});
+  }
+  constexpr void base_is_built() override {
+    t_.gather_parameters({.is_on = false, .first_gradients = format_});
+    frozen_are_divided_ = is_divided_while_building() && ranks_ > 1;
   }
 
   // -- hooks of modules
 
-  constexpr value module_begins(const tensor& input, const watched_module& by) override {
+  constexpr value module_begins(const tensor& input, const watched_module& given) override {
     if (t_.has_stopped()) return t_.share(input);
+    const watched_module by = as_hooks_see(given);
     fetch(by, true);
     value seen = t_.share(input);
     return with_hook(std::move(seen), by, true);
   }
-  constexpr value module_ends(value result, const watched_module& by) override {
+  constexpr value module_ends(value result, const watched_module& given) override {
     if (t_.has_stopped()) return result;
+    const watched_module by = as_hooks_see(given);
     release(by, true);
     return with_hook(std::move(result), by, false);
   }
@@ -58,12 +69,14 @@ class deepspeed_stage_3 final : public deepspeed_engine {
     return module_ends(product(input, by), by);
   }
   /// Layers are modules too, but their hooks do not run when they are computed again.
-  constexpr void before_unit(int /*layer*/, value* /*inputs*/, int /*count*/) override {
-    if (!t_.is_recomputing()) fetch({}, true);
+  constexpr void before_unit(int layer, value* inputs, int /*count*/) override {
+    if (t_.is_recomputing()) return;
+    fetch({.layer = layer}, true);
+    if (has_adapters_) inputs[0] = with_hook(std::move(inputs[0]), {.layer = layer}, true);
   }
-  constexpr void after_unit(int /*layer*/, const tensor& result) override {
+  constexpr void after_unit(int layer, const tensor& result) override {
     if (!t_.is_recomputing() && result.needs_gradient())
-      t_.nodes[result.node].unit = 2 * hooked_.push({});
+      t_.nodes[result.node].unit = 2 * hooked_.push({.layer = layer});
   }
   constexpr void before_backward(int hook) override { after_backward(hook); }
   /// Of a module, as its hooks are numbered: its backward begins, or is done.
@@ -92,13 +105,16 @@ class deepspeed_stage_3 final : public deepspeed_engine {
     status now = status::absent;
     bool persists = false;
     bool active[2]{};          // in which of its modules it is at work
+    element format{};          // in which ranks have parts of it
     int handle = none;         // of the gathering that nobody has waited for
     std::int64_t fetched = 0;  // for which step at last
   };
-  // Parameters that are gathered together, into a buffer from which each is then copied.
+  // Parameters that are gathered together, those of a format into a buffer from which each is then
+  // copied.
   struct gathering {
     int buffer = none;
-    int first = 0;  // of its members
+    int wide_buffer = none;  // in fp32
+    int first = 0;           // of its members
     int count = 0;
     int waiting = 0;
     bool is_complete = false;
@@ -106,6 +122,12 @@ class deepspeed_stage_3 final : public deepspeed_engine {
   struct wanted {
     int parameter = none;
     std::int64_t step = 0;
+  };
+  // A frozen parameter that was gathered to compute a layer again, for the backward of another
+  // module: when that is done it is freed.
+  struct gathered_again {
+    int parameter = none;
+    watched_module by{};
   };
   struct sub_group {
     int first = 0;  // of the trained parameters
@@ -124,28 +146,24 @@ class deepspeed_stage_3 final : public deepspeed_engine {
   // -- construction
 
   constexpr void initialize() override {
-    t_.gather_parameters({.is_on = false, .first_gradients = format_});
     std::int64_t all = 0;
     for (int at = 0; at < t_.parameters.size(); ++at) {
       divide(at);
       if (t_.parameters[at].trains) all += states_of_[at].part;
     }
+    make_lasting(purpose::buffers, 1);  // inf_or_nan_tracker
+    // defragment, by way of the host
+    for (int at = 0; at < trained_.size(); ++at) drop(t_.parameters[trained_[at]].data.storage);
     t_.empty_cache();
-    const int flat = make_lasting(purpose::weights, all * bytes_of(format_));
-    for (int at = 0; at < t_.parameters.size(); ++at) {
-      tensor& data = t_.parameters[at].data;
-      if (t_.parameters[at].trains)
-        move_to(data, flat);
-      else
-        data.storage = make_lasting(purpose::weights, states_of_[at].part * bytes_of(format_));
-    }
+    const int flat = make_lasting(purpose::weights, all * bytes_of(trained_format()));
+    for (int at = 0; at < trained_.size(); ++at) move_to(t_.parameters[trained_[at]].data, flat);
     divide_into_groups(all);
     make_masters();
     if (zero_.contiguous_gradients)
       buffer_ = make_lasting(purpose::buffers, zero_.reduce_bucket * bytes_of(format_));
     if (!on_host_) make_lasting(purpose::gradients, all * bytes_of_sum());
     for (int at = 0; at < trained_.size(); ++at)
-      t_.touch(ranks_ * states_of_[trained_[at]].part * bytes_of(format_));
+      t_.touch(ranks_ * states_of_[trained_[at]].part * bytes_of(trained_format()));
     construct_states();
   }
 
@@ -155,15 +173,20 @@ class deepspeed_stage_3 final : public deepspeed_engine {
     made.elements = record.whole.defined() ? record.whole.count() : record.data.count();
     made.part = ceil_div(made.elements, ranks_);
     made.persists = made.elements <= zero_.persistence_threshold;
-    if (ranks_ > 1 && !record.whole.defined()) {
+    made.format = record.data.format;
+    states_of_.push(made);
+    if (record.whole.defined()) return;
+    if (ranks_ > 1) {
       record.whole = record.data;
       record.whole.storage =
-          t_.storages.push({made.elements * bytes_of(format_), none, 1, purpose::weights});
+          t_.storages.push({made.elements * bytes_of(made.format), none, 1, purpose::weights});
       t_.name(record.whole.storage, {"gathered weight", parameter, nullptr, &record.whole});
     }
+    const int part = make(purpose::weights, made.part * bytes_of(made.format));
     drop(record.data.storage);
-    states_of_.push(made);
+    record.data.storage = part;
   }
+  [[nodiscard]] constexpr element trained_format() const { return states_of_[trained_[0]].format; }
 
   constexpr void divide_into_groups(std::int64_t all) {
     sub_group open;
@@ -195,11 +218,23 @@ class deepspeed_stage_3 final : public deepspeed_engine {
 
   // -- the order of modules
 
+  // PEFT's models are two modules around the model.
   constexpr value forward() override {
     reset();
-    static_cast<void>(module_begins({}, {}));
+    const int modules = has_adapters_ ? 3 : 1;
+    for (int at = 0; at < modules; ++at) static_cast<void>(module_begins({}, {}));
     value loss = deepspeed_engine::forward();
-    return module_ends(std::move(loss), {});
+    for (int at = 0; at < modules; ++at) loss = module_ends(std::move(loss), {});
+    return loss;
+  }
+  // A module that looks at a matrix of its adapter has that among its own parameters, unless it is
+  // always there (ZeROOrderedDict).
+  [[nodiscard]] constexpr watched_module as_hooks_see(const watched_module& given) const {
+    if (!given.holds_adapter) return given;
+    watched_module seen = given;
+    seen.is_second = true;
+    if (states_of_[given.weight].persists) seen.weight = none;
+    return seen;
   }
 
   constexpr void reset() {
@@ -225,7 +260,8 @@ class deepspeed_stage_3 final : public deepspeed_engine {
   // What follows, or what was before, passes through a node that runs the hook on its way back.
   constexpr value with_hook(value of, const watched_module& by, bool is_input) {
     if (!of->needs_gradient()) return of;
-    if (is_input && !by.has_parameters()) return of;  // there is nothing to free
+    const bool frees = by.has_parameters() || by.holds_adapter || by.layer != none;
+    if (is_input && !frees) return of;
     const int node_of_hook = t_.add_node(node_kind::unit, {&*of});
     if (node* made = t_.at(node_of_hook))
       made->argument[0] = 2 * hooked_.push(by) + (is_input ? 1 : 0);
@@ -246,7 +282,11 @@ class deepspeed_stage_3 final : public deepspeed_engine {
       wait_for(parameter);
       if (states_of_[parameter].fetched < step_) ++not_fetched;
     }
-    if (!is_forward && by.has_parameters()) at_work_.push(by);
+    if (!is_forward && (by.has_parameters() || by.layer != none)) at_work_.push(by);
+    if (is_forward && is_going_back_ && at_work_.size() > 0)
+      for (const int parameter : {by.weight, by.bias})
+        if (parameter != none && !t_.parameters[parameter].trains)
+          again_.push({parameter, at_work_.back()});
     if (is_known_) {
       for (; next_ < queue_.size() && not_fetched > 0; ++next_, --not_fetched)
         states_of_[queue_[next_].parameter].fetched = queue_[next_].step;
@@ -278,30 +318,37 @@ class deepspeed_stage_3 final : public deepspeed_engine {
     gathering made;
     made.first = members_.size();
     made.count = made.waiting = parameters.size();
-    std::int64_t part = 0;
+    std::int64_t part = 0, wide_part = 0;
     for (int at = 0; at < parameters.size(); ++at) {
       // by rising number
       int place = members_.push(parameters[at]);
-      for (; place > made.first && members_[place - 1] > parameters[at]; --place)
+      for (; place > made.first && is_before(parameters[at], members_[place - 1]); --place)
         members_[place] = members_[place - 1];
       members_[place] = parameters[at];
       parameter_state& of = states_of_[parameters[at]];
       of.now = status::in_flight;
       of.handle = handles_.size();
-      part += of.part;
+      (of.format == format_ ? part : wide_part) += of.part;
       live_ += of.elements;
     }
     const auto aside = t_.on_stream(gathering_stream_);
-    if (ranks_ > 1 && made.count == 1)
-      give_memory(parameters[0], ranks_ * part);
-    else if (ranks_ > 1)
-      made.buffer = make(purpose::buffers, ranks_ * part * bytes_of(format_));
+    if (ranks_ > 1 && made.count == 1) {
+      give_memory(parameters[0], ranks_ * (part + wide_part));
+    } else if (ranks_ > 1) {
+      if (part > 0) made.buffer = make(purpose::buffers, ranks_ * part * bytes_of(format_));
+      if (wide_part > 0) made.wide_buffer = make(purpose::buffers, 4 * ranks_ * wide_part);
+    }
     handles_.push(made);
+  }
+  // Adapters are numbered behind a model that zero.Init has made. Of two formats, bf16 is first.
+  [[nodiscard]] constexpr bool is_before(int one, int other) const {
+    const auto is_late = [&](int at) { return frozen_are_divided_ && t_.parameters[at].trains; };
+    return is_late(one) != is_late(other) ? is_late(other) : one < other;
   }
 
   constexpr void give_memory(int parameter, std::int64_t elements) {
     const int whole = t_.parameters[parameter].whole.storage;
-    t_.storages[whole].bytes = elements * bytes_of(format_);
+    t_.storages[whole].bytes = elements * bytes_of(states_of_[parameter].format);
     t_.take_again(whole);
   }
 
@@ -317,11 +364,14 @@ class deepspeed_stage_3 final : public deepspeed_engine {
       const auto aside = t_.on_stream(gathering_stream_);
       for (int at = by.first; at < by.first + by.count; ++at) {
         parameter_state& member = states_of_[members_[at]];
-        if (by.buffer != none) give_memory(members_[at], member.elements);
+        if (by.buffer != none || by.wide_buffer != none) give_memory(members_[at], member.elements);
         member.now = status::available;
       }
     }
-    if (--by.waiting == 0) drop(by.buffer);
+    if (--by.waiting == 0) {
+      drop(by.buffer);
+      drop(by.wide_buffer);
+    }
     bool is_idle = true;
     for (int at = 0; at < handles_.size(); ++at) is_idle = is_idle && handles_[at].waiting == 0;
     if (!is_idle) return;
@@ -338,8 +388,8 @@ class deepspeed_stage_3 final : public deepspeed_engine {
   }
 
   constexpr void release(const watched_module& by, bool is_forward) {
-    if (!by.has_parameters()) return;
     if (!is_forward) stop_work(by);
+    if (!is_forward) free_what_was_gathered_again(by);
     for (const int parameter : {by.weight, by.bias}) {
       if (parameter == none) continue;
       states_of_[parameter].active[by.is_second ? 1 : 0] = false;
@@ -351,6 +401,18 @@ class deepspeed_stage_3 final : public deepspeed_engine {
     for (int at = 0; at < at_work_.size(); ++at)
       if (!(at_work_[at] == by)) at_work_[kept++] = at_work_[at];
     at_work_.resize_down(kept);
+  }
+
+  constexpr void free_what_was_gathered_again(const watched_module& by) {
+    int kept = 0;
+    for (int at = 0; at < again_.size(); ++at) {
+      const gathered_again one = again_[at];
+      if (!(one.by == by))
+        again_[kept++] = one;
+      else if (!states_of_[one.parameter].persists)
+        free(one.parameter);
+    }
+    again_.resize_down(kept);
   }
 
   [[nodiscard]] constexpr bool is_needed_soon(int parameter) const {
@@ -452,6 +514,11 @@ class deepspeed_stage_3 final : public deepspeed_engine {
   // reduce_scatter_coalesced: every tensor is padded to equal parts.
   constexpr void scatter(growing_array<int>& made) {
     const auto count_of = [&](int at) { return states_of_[bucket_[at]].elements; };
+    for (int at = 0; at < bucket_.size(); ++at) {
+      const tensor& whole = arrived(bucket_[at]);
+      if (whole.format != format_ && whole.storage != buffer_)
+        made.push(t_.new_storage(count_of(at) * bytes_of(format_)));
+    }
     if (bucket_.size() > 1 || count_of(0) % ranks_ != 0) {
       std::int64_t elements = 0;
       for (std::int64_t rank = 0; rank < ranks_; ++rank) {
@@ -496,6 +563,7 @@ class deepspeed_stage_3 final : public deepspeed_engine {
         states_of_[parameter].active[by.is_second ? 1 : 0] = false;
         if (!states_of_[parameter].persists) free(parameter);
       }
+      free_what_was_gathered_again(by);
     }
   }
 
@@ -510,6 +578,7 @@ class deepspeed_stage_3 final : public deepspeed_engine {
     if (!on_host_) {
       if (format_ == element::fp16) look_for_infinities();
       for (int at = 0; at < trained_.size(); ++at) t_.touch(8 * states_of_[trained_[at]].part);
+      const value scaled = note_norm(2);  // in fp64
       for (int at = 0; at < groups_.size(); ++at) update(at);
     }
     gather_persistent();
@@ -547,7 +616,7 @@ class deepspeed_stage_3 final : public deepspeed_engine {
       if (has_whole(at))
         give_memory(at, ranks_ * of.part);
       else if (count == 1)
-        t_.touch(of.part * bytes_of(format_));
+        t_.touch(of.part * bytes_of(of.format));
       of.now = status::available;
     }
   }
@@ -557,7 +626,10 @@ class deepspeed_stage_3 final : public deepspeed_engine {
   int reducing_stream_;
   bool on_host_;
   bool in_fp32_;
+  bool has_adapters_;
+  bool frozen_are_divided_ = false;  // before adapters are there
   growing_array<parameter_state> states_of_{};
+  growing_array<gathered_again> again_{};
   growing_array<sub_group> groups_{};
   int buffer_ = none;  // of gradients, before they are reduced
 

@@ -1,0 +1,133 @@
+// DeepSpeed's engine, alone and with adapters, against training steps with it.
+
+#include <gpuplan/catalog/frameworks.hpp>
+#include <gpuplan/catalog/models.hpp>
+#include <gpuplan/memory/transformer.hpp>
+#include <gpuplan/replay.hpp>
+
+#include <cstdint>
+
+#include "check.hpp"
+#include "measured_steps.hpp"
+
+using namespace gpuplan;
+
+namespace {
+
+struct deepspeed_step {
+  const char* config;
+  std::int64_t ranks;
+  int zero_stage;
+  bool overlaps_reduction;
+  zero_settings zero;
+  std::int64_t micro_batch, accumulation, sequence_length;
+  bool recomputes, reenters;
+  optimizer_loop loop;
+  bool clips_gradients;
+  std::int64_t requested, allocated;
+  std::int64_t rank = 0;  // all trains
+  lora_targets targets{};
+  number_format weights{};  // of adapters
+  double dropout = 0;       // before them
+  precision_recipe precision = bf16_master;
+  optimizer_kind optimizer = optimizer_kind::adamw;
+};
+
+// Made by DeepSpeed 0.19.8, transformers 5.23, PEFT 0.21 and PyTorch 2.15, on a CUDA device without
+// kernels: the fourth step.
+const deepspeed_step steps[] = {
+#include "deepspeed_steps.inc"
+};
+
+training_setup setup_of(const deepspeed_step& row) {
+  training_setup setup = setup_of_measured(row);
+  setup.framework.implementation.builds_in_fp32 = false;
+  setup.framework.implementation.checkpoints_reenter = row.reenters;
+  setup.framework.engine.is = &engine_classes::deepspeed;
+  setup.framework.engine.overlaps_reduction = row.overlaps_reduction;
+  setup.framework.engine.zero = row.zero;
+  setup.parallelism.zero_stage = row.zero_stage;
+  setup.trains.adapters.weights = row.weights;
+  setup.trains.adapters.dropout = row.dropout;
+  return setup;
+}
+
+training_setup lora_under(int zero_stage) {
+  training_setup setup{.model = catalog::llama_3_2_1b,
+                       .sequence_length = 2048,
+                       .precision = bf16_master,
+                       .framework = catalog::hugging_face_llama};
+  setup.framework.engine.is = &engine_classes::deepspeed;
+  setup.parallelism.zero_stage = zero_stage;
+  setup.trains.what = training::adapters;
+  setup.trains.adapters.rank = 16;
+  return setup;
+}
+
+}  // namespace
+
+TEST_CASE("steps of DeepSpeed, to the byte") {
+  for (const deepspeed_step& row : steps) {
+    CAPTURE(row.config);
+    CAPTURE(row.ranks);
+    CAPTURE(row.zero_stage);
+    CAPTURE(row.requested);
+    const training_setup setup = setup_of(row);
+    const batch_plan plan{.micro_batch = row.micro_batch,
+                          .data_parallel = row.ranks,
+                          .accumulation = row.accumulation};
+    REQUIRE(validate(setup, plan));
+    const memory_counts peak = replay(setup, plan)->peak;
+    CHECK(peak.requested == row.requested);
+    CHECK(peak.allocated == row.allocated);
+  }
+}
+
+TEST_CASE("beside ZeRO-3 frozen weights are divided, and adapters' states alone are there") {
+  const batch_plan plan{.micro_batch = 1, .data_parallel = 8};
+  const auto weights = [&](const training_setup& setup) {
+    return in(transformer_memory{setup}.breakdown(plan).weights, 1_B);
+  };
+  const training_setup whole = lora_under(2);
+  training_setup divided = lora_under(3);
+  divided.framework.engine.zero.prefetch_bucket = 0;
+  divided.framework.engine.zero.max_reuse_distance = 0;
+  const double all = static_cast<double>(parameters(whole.model).total());
+  CHECK(weights(whole) > 2 * all);
+  // Its part, and the largest that is gathered at the peak.
+  CHECK(weights(divided) < all);
+  for (const training_setup& setup : {whole, divided}) {
+    const double states = in(transformer_memory{setup}.breakdown(plan).optimizer_states, 1_B);
+    const double trained = static_cast<double>(trainable_parameters(setup.model, setup.trains));
+    CHECK(states > 0.99 * trained);
+    CHECK(states < 1.1 * trained);
+  }
+}
+
+TEST_CASE("adapters are cast to the weights' format, but where zero.Init made the model") {
+  const batch_plan plan{.micro_batch = 1, .data_parallel = 2};
+  training_setup narrow = lora_under(3);
+  training_setup wide = narrow;
+  narrow.trains.adapters.weights = number_format::bf16;
+  wide.trains.adapters.weights = number_format::fp32;
+  CHECK(replay(narrow, plan)->peak.requested == replay(wide, plan)->peak.requested);
+  for (training_setup* const one : {&narrow, &wide})
+    one->framework.engine.zero.divides_while_building = true;
+  CHECK(replay(narrow, plan)->peak.requested < replay(wide, plan)->peak.requested);
+}
+
+TEST_CASE("what DeepSpeed is not described for beside adapters is refused") {
+  const training_setup setup = lora_under(3);
+  CHECK(validate(setup));
+  const auto refuses = [&](fact what, auto change) {
+    training_setup changed = setup;
+    change(changed.trains.adapters);
+    const auto valid = validate(changed);
+    return !valid && valid.why()[what] >= 1;
+  };
+  CHECK(refuses(fact::adapter_magnitudes, [](lora& of) { of.magnitudes = true; }));
+  CHECK(refuses(fact::adapter_base_block, [](lora& of) { of.base = four_bit_base; }));
+  CHECK(refuses(fact::copies_head, [](lora& of) { of.copy_head = true; }));
+  CHECK(refuses(fact::adapter_embedding, [](lora& of) { of.targets.embedding = true; }));
+  CHECK(refuses(fact::trainable_biases, [](lora& of) { of.bias = lora_bias::all; }));
+}
