@@ -30,11 +30,13 @@ struct deepspeed_step {
   number_format weights{};  // of adapters
   double dropout = 0;       // before them
   precision_recipe precision = bf16_master;
+  bool optimizer_on_host = false;
   optimizer_kind optimizer = optimizer_kind::adamw;
 };
 
 // Made by DeepSpeed 0.19.8, transformers 5.23, PEFT 0.21 and PyTorch 2.15, on a CUDA device without
-// kernels: the fourth step.
+// kernels: the fourth step. Of 253 such with adapters, drawn at random, 252 are equal in what is
+// requested and 251 in what is allocated; the others are within 0.2 %.
 const deepspeed_step steps[] = {
 #include "deepspeed_steps.inc"
 };
@@ -47,6 +49,7 @@ training_setup setup_of(const deepspeed_step& row) {
   setup.framework.engine.overlaps_reduction = row.overlaps_reduction;
   setup.framework.engine.zero = row.zero;
   setup.parallelism.zero_stage = row.zero_stage;
+  setup.parallelism.optimizer_on_host = row.optimizer_on_host;
   setup.trains.adapters.weights = row.weights;
   setup.trains.adapters.dropout = row.dropout;
   return setup;

@@ -319,7 +319,8 @@ class model_code : public recomputer, public watched_adapters {
   }
   /// Whether a table that modules share gets memory as often as it is met (`to_empty`).
   [[nodiscard]] constexpr bool renews_shared() const {
-    return t.gathers() && !t.gathering().weights_on_host && !t.gathering().are_flat;
+    const gathered_parameters& how = t.gathering();
+    return how.is_on && !how.weights_on_host && !how.are_flat && !how.divides_elements;
   }
   [[nodiscard]] constexpr bool casts_tables() const {
     const engine& by = setup.framework.engine;

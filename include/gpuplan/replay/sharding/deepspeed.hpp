@@ -304,7 +304,10 @@ class deepspeed_bf16 final : public deepspeed_engine {
     if (is_last_) t_.touch(total_ * bytes_of(format_));
   }
 
-  constexpr void update() override { step_states(); }
+  constexpr void update() override {
+    static_cast<void>(note_norm());
+    step_states();
+  }
   constexpr void step_states() {
     t_.hold(gradients_);
     give_gradient(0, gradients_);

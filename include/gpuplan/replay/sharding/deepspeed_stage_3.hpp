@@ -151,7 +151,7 @@ class deepspeed_stage_3 final : public deepspeed_engine {
       divide(at);
       if (t_.parameters[at].trains) all += states_of_[at].part;
     }
-    make_lasting(purpose::buffers, 1);  // inf_or_nan_tracker
+    if (!on_host_) make_lasting(purpose::buffers, 1);  // inf_or_nan_tracker
     // defragment, by way of the host
     for (int at = 0; at < trained_.size(); ++at) drop(t_.parameters[trained_[at]].data.storage);
     t_.empty_cache();
