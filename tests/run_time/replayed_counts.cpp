@@ -108,6 +108,12 @@ bool compare(const training_setup& setup) {
   CHECK(counted->backward.value() == 4 * each.backward().value());
   // Whose shared experts come first, so that the routed ones are computed again.
   if (is_ernie) return true;
+  // ZeRO-3's products are done before what they read is kept: so is the last adapter's.
+  if (setup.framework.engine.is == &engine_classes::deepspeed &&
+      setup.trains.what == training::adapters && setup.recompute == recompute_mode::full) {
+    CHECK(counted->recomputed.value() > 4 * each.recomputed().value());
+    return true;
+  }
   CHECK(counted->recomputed.value() == 4 * each.recomputed().value());
   return true;
 }

@@ -484,10 +484,16 @@ class model_code : public recomputer, public watched_adapters {
     return result;
   }
   constexpr value watched_linear(const tensor& given, const nn_module& by) {
-    if (by.adapter == none || adapters.is_off) return shards->linear(given, watched(by));
+    return within_adapter(
+        given, by, [&](const tensor& x) { return shards->linear(x, watched(by)); });
+  }
+  /// What runs a watched layer, within the module that is around it and its adapter.
+  template <class Run>
+  constexpr value within_adapter(const tensor& given, const nn_module& by, const Run& run) {
+    if (by.adapter == none || adapters.is_off) return run(given);
     const watched_module around{.weight = adapters.first_matrix(by.adapter), .holds_adapter = true};
     const value x = shards->module_begins(given, around);
-    value result = adapters.add_to(shards->linear(x, watched(by)), by.adapter, x);
+    value result = adapters.add_to(run(*x), by.adapter, x);
     return shards->module_ends(std::move(result), around);
   }
   /// Rows of the token table, as transformers takes them: where layers are computed again, it wants

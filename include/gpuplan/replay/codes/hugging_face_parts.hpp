@@ -208,18 +208,20 @@ class hugging_face_code : public hugging_face_attention {
   constexpr value conv1d(argument given, const nn_module& by) {
     if (by.is_quantised) return linear(given, by);
     const held x(given);
-    if (!is_watched) return conv1d_of(x, by);
-    const value input = shards->module_begins(x, watched(by));
-    value result = conv1d_of(input, by);
-    leave(result, by);
-    return result;
+    if (!is_watched) return adapters.add_to(conv1d_of(x, by), by.adapter, x);
+    return within_adapter(x, by, [&](const tensor& seen) {
+      const value input = shards->module_begins(seen, watched(by));
+      value result = conv1d_of(input, by);
+      leave(result, by);
+      return result;
+    });
   }
   constexpr value conv1d_of(const tensor& x, const nn_module& by) {
     sizes wanted = x.size;
     std::int64_t& width = wanted[wanted.rank - 1];
     value made = addmm(t, view(t, x, {x.count() / width, width}), by.weight, by.bias);
     width = made->size[1];
-    return adapters.add_to(view(t, std::move(made), wanted), by.adapter, x);
+    return view(t, std::move(made), wanted);
   }
 
   // -- activations.py
