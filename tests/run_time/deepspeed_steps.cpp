@@ -133,4 +133,17 @@ TEST_CASE("what DeepSpeed is not described for beside adapters is refused") {
   CHECK(refuses(fact::copies_head, [](lora& of) { of.copy_head = true; }));
   CHECK(refuses(fact::adapter_embedding, [](lora& of) { of.targets.embedding = true; }));
   CHECK(refuses(fact::trainable_biases, [](lora& of) { of.bias = lora_bias::all; }));
+  const auto refused = [](const training_setup& of) { return validate(of).why(); };
+  training_setup others = setup;
+  others.model = catalog::gpt2;
+  others.framework = catalog::megatron_deepspeed;
+  others.parallelism.zero_stage = 1;
+  CHECK(refused(others)[fact::trains] == static_cast<int>(training::adapters));
+  training_setup encoder = lora_under(2);
+  encoder.model = catalog::bert_base_uncased;
+  encoder.framework = catalog::hugging_face_bert;
+  encoder.framework.engine.is = &engine_classes::deepspeed;
+  encoder.sequence_length = 128;
+  encoder.encodings = 2;
+  CHECK(refused(encoder)[fact::model_kind] == static_cast<int>(model_kind::encoder));
 }
