@@ -37,7 +37,7 @@ struct deepspeed_step {
 // Made by DeepSpeed 0.19.8, transformers 5.23, PEFT 0.21 and PyTorch 2.15, on a CUDA device without
 // kernels: the fourth step. Of 265 such with adapters, drawn at random, 264 are equal in what is
 // requested and 263 in what is allocated; the others are within 0.2 %.
-const deepspeed_step steps[] = {
+const deepspeed_step deepspeed_steps[] = {
 #include "deepspeed_steps.inc"
 };
 
@@ -70,7 +70,7 @@ training_setup lora_under(int zero_stage) {
 }  // namespace
 
 TEST_CASE("steps of DeepSpeed, to the byte") {
-  for (const deepspeed_step& row : steps) {
+  for (const deepspeed_step& row : deepspeed_steps) {
     CAPTURE(row.config);
     CAPTURE(row.ranks);
     CAPTURE(row.zero_stage);
