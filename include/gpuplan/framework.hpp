@@ -71,7 +71,7 @@ struct engine_class {
   bool has_fp8_linears = true;
   bool trains_parts = true;               // beside all: adapters, last layers, a head
   bool wraps_adapters = false;            // else adapters alone, whose matrices are units each,
-  bool casts_adapters = false;            // or are cast to the weights' format, and no table is
+  bool casts_adapters = false;            // or are cast to the weights' format; tables are not
   bool recomputes_whole_stages = false;   // where layers are recomputed, all of a stage's
   bool stops_early = true;                // recomputation, as the layers' classes may
   bool repeats_layers = false;            // a layer adds the same memory wherever it stands,

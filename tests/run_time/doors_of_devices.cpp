@@ -98,7 +98,9 @@ void ask_about_cluster(const cluster& given, door_log& log) {
   log("link_between_nodes", link_between_nodes(given));
   const auto links = interconnect_of(given);
   log("interconnect_of", links);
+  if (given.gpu.pcie) log("pcie_between_devices", pcie_between_devices(given.gpu));
   if (!links || !(links->inside_node.value() >= 1)) return;
+  log("link_range", link_range(given));
   for (int each = 0; each < fields::enumerators<collective>(); ++each) {
     const auto what = static_cast<collective>(each);
     for (const std::int64_t ranks : {std::int64_t{1}, std::int64_t{3}, total_gpus(given)}) {

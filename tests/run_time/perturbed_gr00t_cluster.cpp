@@ -269,10 +269,11 @@ TEST_CASE("every table of the guide is there, and the verdicts are those found")
   CHECK(outcome("T0.9", "2: 6 x L40S", "#SBATCH: GPUs") == verdict::agrees);
   CHECK(outcome("T0.10", "GR00T N1.5 3B", "a checkpoint") == verdict::agrees);
   CHECK(outcome("T0.10", "GR00T N1.5 3B", "memory before the first sample") == verdict::differs);
-  // The guide's hours are longer than its GPUs work, and its checkpoints have no optimizer.
-  CHECK(outcome("T0.2", "1: 4 x RTX 4090", "hours of the GPUs' work, 80 %") == verdict::differs);
-  CHECK(outcome("T0.2", "3: 4 x RTX 2080 Ti", "hours of the GPUs' work, 80 %") == verdict::differs);
-  CHECK(outcome("T0.8", "balanced", "the GPUs' work, 80 %") == verdict::differs);
+  // The guide's hours may be those of its GPUs, whose links nobody states; its checkpoints have no
+  // optimizer.
+  CHECK(outcome("T0.2", "1: 4 x RTX 4090", "hours of the GPUs' work, 80 %") == verdict::agrees);
+  CHECK(outcome("T0.2", "3: 4 x RTX 2080 Ti", "hours of the GPUs' work, 80 %") == verdict::agrees);
+  CHECK(outcome("T0.8", "balanced", "the GPUs' work, 80 %") == verdict::agrees);
   CHECK(outcome("T0.6", "a checkpoint", "weights alone") == verdict::agrees);
   CHECK(outcome("T0.6", "a checkpoint", "to resume from") == verdict::differs);
   CHECK(outcome("T0.6", "10 checkpoints", "weights alone") == verdict::agrees);
