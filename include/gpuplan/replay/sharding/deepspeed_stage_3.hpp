@@ -123,12 +123,6 @@ class deepspeed_stage_3 final : public deepspeed_engine {
     int parameter = none;
     std::int64_t step = 0;
   };
-  // A frozen parameter that was gathered to compute a layer again, for the backward of another
-  // module: when that is done it is freed.
-  struct gathered_again {
-    int parameter = none;
-    watched_module by{};
-  };
   struct sub_group {
     int first = 0;  // of the trained parameters
     int end = 0;
@@ -284,9 +278,11 @@ class deepspeed_stage_3 final : public deepspeed_engine {
     }
     if (!is_forward && (by.has_parameters() || by.layer != none)) at_work_.push(by);
     if (is_forward && is_going_back_ && at_work_.size() > 0)
-      for (const int parameter : {by.weight, by.bias})
-        if (parameter != none && !t_.parameters[parameter].trains)
-          again_.push({parameter, at_work_.back()});
+      for (const int parameter : {by.weight, by.bias}) {
+        if (parameter == none || t_.parameters[parameter].trains) continue;
+        again_.push(parameter);
+        again_for_.push(at_work_.back());
+      }
     if (is_known_) {
       for (; next_ < queue_.size() && not_fetched > 0; ++next_, --not_fetched)
         states_of_[queue_[next_].parameter].fetched = queue_[next_].step;
@@ -406,13 +402,16 @@ class deepspeed_stage_3 final : public deepspeed_engine {
   constexpr void free_what_was_gathered_again(const watched_module& by) {
     int kept = 0;
     for (int at = 0; at < again_.size(); ++at) {
-      const gathered_again one = again_[at];
-      if (!(one.by == by))
-        again_[kept++] = one;
-      else if (!states_of_[one.parameter].persists)
-        free(one.parameter);
+      const int parameter = again_[at];
+      if (again_for_[at] == by) {
+        if (!states_of_[parameter].persists) free(parameter);
+        continue;
+      }
+      again_[kept] = parameter;
+      again_for_[kept++] = again_for_[at];
     }
     again_.resize_down(kept);
+    again_for_.resize_down(kept);
   }
 
   [[nodiscard]] constexpr bool is_needed_soon(int parameter) const {
@@ -629,7 +628,10 @@ class deepspeed_stage_3 final : public deepspeed_engine {
   bool has_adapters_;
   bool frozen_are_divided_ = false;  // before adapters are there
   growing_array<parameter_state> states_of_{};
-  growing_array<gathered_again> again_{};
+  // Frozen parameters that were gathered to compute a layer again, each for the backward of another
+  // module: when that is done it is freed.
+  growing_array<int> again_{};
+  growing_array<watched_module> again_for_{};
   growing_array<sub_group> groups_{};
   int buffer_ = none;  // of gradients, before they are reduced
 
