@@ -76,9 +76,9 @@ std::string finding_of_the_hours(const inputs& given) {
   }
   if (may_be_theirs)
     return all + " h in 80 % of cases, and the guide's " + documented +
-           " h lie therein: how fast these cards exchange gradients nobody says. Measure it "
-           "(nccl-tests), and look at the GPUs' utilisation: if it is low, a step waits for that, "
-           "or for its data, videos that the CPU decodes.";
+           " h lie therein: how fast these cards exchange gradients nobody says. Measure it with "
+           "nccl-tests. Where the GPUs' utilisation is low, a step waits for its data instead, "
+           "videos that the CPU decodes.";
   return all + " h in 80 % of cases, not " + documented +
          " h: the guide's hours, if measured, are of a step that waits for something else, most "
          "likely for its data, videos that the CPU decodes. Look at the GPUs' utilisation before "
