@@ -1,8 +1,10 @@
 #include "check/command_line.hpp"
 
+#include <gpuplan/communication.hpp>
 #include <gpuplan/io/table.hpp>
 #include <gpuplan/io/trainer/configured_training.hpp>
 #include <gpuplan/memory_model.hpp>
+#include <gpuplan/time/stack_range.hpp>
 
 #include <CLI/CLI.hpp>
 #include <cstdint>
@@ -148,6 +150,15 @@ guides::printed answer_to(const request& asked, const guides::output& as) {
         {"network",
          "a network of " + io::decimal(runs::usual_network, 0) +
              " GB/s of each node, as of 8 adapters of 200 Gb/s: --network says another"});
+  for (const auto& one : made.clusters) {
+    if (!detail::is_link_unknown(one.on)) continue;
+    const range<bandwidth> link = link_range(one.on);
+    made.training.assumed.push_back(
+        {"link",
+         std::string("what joins GPUs of a node, ") + io::decimal(in(link.low(), 1_GBps), 0) +
+             " to " + io::decimal(in(link.high(), 1_GBps), 0) + " GB/s of each " + one.on.gpu.name +
+             ": gpuplan time --from FILE --link N takes another"});
+  }
   std::vector<std::string> problems;
   if (asked.must_fit) problems = problems_of(made);
   return {render(made, as), problems};

@@ -304,8 +304,8 @@ void add_cluster_options(CLI::App& app, cluster_words& to) {
            "--link",
            to.link,
            guides::finite_number(1e-3, 1e6),
-           "GB/s of a GPU to the others of its node, each direction (default: of its NVLink, or "
-           "PCIe where it has none; two cards without a bridge have PCIe's)");
+           "GB/s of a GPU to the others of its node, each direction (default: of its NVLink, else "
+           "what most machines have of PCIe; two cards without a bridge have that too)");
   add_list(app,
            "--network",
            to.network,
