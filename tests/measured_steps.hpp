@@ -6,6 +6,8 @@
 #include <gpuplan/io/hugging_face_config.hpp>
 #include <gpuplan/replay.hpp>
 
+#include <cstdint>
+
 #include "check.hpp"
 
 /// The step that a row is of: its `config` is a config.json, `rank` 0 trains all.
@@ -29,11 +31,13 @@ gpuplan::training_setup setup_of_measured(const Row& row) {
   return setup;
 }
 
-/// Whether a row's step takes what was measured, to the byte.
+/// Whether a row's step takes what was measured on the first of so many ranks, to the byte.
 template <class Row>
-void check_measured(const Row& row, const gpuplan::training_setup& setup) {
+void check_measured(const Row& row, const gpuplan::training_setup& setup, std::int64_t ranks = 1) {
   CAPTURE(row.config);
-  const gpuplan::batch_plan plan{.micro_batch = row.micro_batch, .accumulation = row.accumulation};
+  CAPTURE(ranks);
+  const gpuplan::batch_plan plan{
+      .micro_batch = row.micro_batch, .data_parallel = ranks, .accumulation = row.accumulation};
   REQUIRE(validate(setup, plan));
   const gpuplan::memory_counts peak = gpuplan::replay(setup, plan)->peak;
   CHECK(peak.requested == row.requested);

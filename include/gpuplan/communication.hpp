@@ -203,10 +203,12 @@ struct device_group {
 }
 
 /// What devices of a node have of PCIe of generations 3 and 4 to each other, where nobody says how
-/// sockets, switches and drivers lead: with `ring_share` 5 GB/s of 4 x16, the middle of 20 machines
-/// of 2 to 8 RTX 3090, RTX A6000, RTX 6000 Ada, A100 and H100 that had 0.5 to 12, by what published
-/// steps of BERT (lambdal/deeplearning-benchmark) and of adapters (AnswerDotAI/fsdp_qlora) take
-/// longer there than on one card. Of generation 5 the four RTX 5090 of `link_data::pcie` are known.
+/// sockets, switches and drivers lead: with `ring_share` 4.8 GB/s of 16 lanes of generation 4. Read
+/// off 20 machines with 2 to 8 RTX 3090, RTX A6000, RTX 6000 Ada, A100 and H100 in slots of that
+/// generation, as the rate at which published steps of BERT (lambdal/deeplearning-benchmark) and of
+/// adapters (AnswerDotAI/fsdp_qlora) are as far off as on one card: 0.5 to 12 GB/s in a ring, 4.6
+/// in the geometric mean. Generation 3 was not measured; of generation 5 the four RTX 5090 of
+/// `link_data::pcie` are known.
 inline constexpr double unknown_pcie_share = 0.28;
 
 /// The rate, each direction, at which `gpu` reaches others of its node by PCIe where nobody says

@@ -828,6 +828,22 @@ TEST_CASE("an optimizer on the host takes time, and what no file says of the hos
   CHECK_FALSE(has(plain, "reads and writes"));
 }
 
+TEST_CASE("what joins cards of a node is told where no file says it") {
+  const temporary_file file(
+      "{\"train_micro_batch_size_per_gpu\": 1, \"bf16\": {\"enabled\": true},\n"
+      " \"zero_optimization\": {\"stage\": 2}}",
+      "gpuplan.json");
+  const auto told = [&](const char* gpu, const char* gpus) {
+    const outcome made =
+        checked({file.name(), "--model", "qwen2-0.5b", "--gpu", gpu, "--gpus", gpus});
+    REQUIRE(made.status == 0);
+    return has(made.out, "what joins GPUs of a node, 3 to 22 GB/s of each GeForce RTX 4090");
+  };
+  CHECK(told("rtx 4090", "4"));
+  CHECK_FALSE(told("rtx 4090", "1"));
+  CHECK_FALSE(told("h100-sxm", "8"));
+}
+
 TEST_CASE("recomputation by operator is called so") {
   const written_folder folder;
   const std::string file =

@@ -71,18 +71,9 @@ training_setup lora_under(int zero_stage) {
 
 TEST_CASE("steps of DeepSpeed, to the byte") {
   for (const deepspeed_step& row : deepspeed_steps) {
-    CAPTURE(row.config);
-    CAPTURE(row.ranks);
     CAPTURE(row.zero_stage);
     CAPTURE(row.requested);
-    const training_setup setup = setup_of(row);
-    const batch_plan plan{.micro_batch = row.micro_batch,
-                          .data_parallel = row.ranks,
-                          .accumulation = row.accumulation};
-    REQUIRE(validate(setup, plan));
-    const memory_counts peak = replay(setup, plan)->peak;
-    CHECK(peak.requested == row.requested);
-    CHECK(peak.allocated == row.allocated);
+    check_measured(row, setup_of(row), row.ranks);
   }
 }
 

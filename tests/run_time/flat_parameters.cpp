@@ -72,17 +72,8 @@ training_setup lora_under(const engine_class& engine, int zero_stage) {
 
 TEST_CASE("steps with flat parameters, to the byte") {
   for (const flat_step& row : steps) {
-    CAPTURE(row.config);
-    CAPTURE(row.ranks);
     CAPTURE(row.shard_group);
-    const training_setup setup = setup_of(row);
-    const batch_plan plan{.micro_batch = row.micro_batch,
-                          .data_parallel = row.ranks,
-                          .accumulation = row.accumulation};
-    REQUIRE(validate(setup, plan));
-    const memory_counts peak = replay(setup, plan)->peak;
-    CHECK(peak.requested == row.requested);
-    CHECK(peak.allocated == row.allocated);
+    check_measured(row, setup_of(row), row.ranks);
   }
 }
 

@@ -151,8 +151,8 @@ guides::printed answer_to(const request& asked, const guides::output& as) {
          "a network of " + io::decimal(runs::usual_network, 0) +
              " GB/s of each node, as of 8 adapters of 200 Gb/s: --network says another"});
   for (const auto& one : made.clusters) {
-    if (!detail::is_link_unknown(one.on)) continue;
     const range<bandwidth> link = link_range(one.on);
+    if (link.is_point()) continue;
     made.training.assumed.push_back(
         {"link",
          std::string("what joins GPUs of a node, ") + io::decimal(in(link.low(), 1_GBps), 0) +
