@@ -145,6 +145,21 @@ TEST_CASE("formats are what the engine mixes") {
   CHECK(!setups::recipe_named("mxfp8", &engine_classes::ddp));
 }
 
+TEST_CASE("what is compiled is an option of torchtitan's code") {
+  const auto memory = [](const std::vector<std::string>& more) {
+    std::vector<std::string> words{
+        "llama-3-8b", "--sequence-length", "1024", "--gpu", "h100_sxm5_80gb"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  };
+  const outcome both =
+      output_of_command("memory", memory({"--framework", "torchtitan", "--compile", "model,loss"}));
+  CHECK(both.status == 0);
+  CHECK(has(both.out, "compiled layers, compiled loss"));
+  fails("memory", memory({"--compile", "model"}), "compiles_layers true is not taken beside");
+  fails("memory", memory({"--compile", "modle"}), "the nearest is model");
+}
+
 TEST_CASE("devices are known by what people write, and each once") {
   using setups::gpus_named;
   CHECK(gpus_named({"4090", "a100-sxm-40gb"}).size() == 2);

@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <gpuplan/catalog/models.hpp>
 #include <gpuplan/io/toml.hpp>
+#include <gpuplan/io/trainer/configured_training.hpp>
 #include <gpuplan/io/trainer/torchtitan.hpp>
 
 #include <random_config.hpp>
@@ -10,6 +12,7 @@
 
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -236,6 +239,49 @@ TEST_CASE("what changes a step of torchtitan and is not estimated is said") {
               .not_understood == std::vector<std::string>{section + std::string(".odd")});
 }
 
+TEST_CASE("what torchtitan compiles is read, and estimated by its code that compiles") {
+  const auto compiles = [](const std::string& text) {
+    const training_config of = read_torchtitan(parse_toml(text).is).config;
+    return std::pair{says(of.compiles_layers, true), says(of.compiles_loss, true)};
+  };
+  using parts = std::pair<bool, bool>;
+  CHECK(compiles("[compile]\nenable = true\n") == parts{true, true});
+  CHECK(compiles("[compile]\nenable = true\ncomponents = [\"loss\"]\n") == parts{false, true});
+  CHECK(compiles("[compile]\nenable = true\ncomponents = [\"model\"]\n") == parts{true, false});
+  CHECK(compiles("[compile]\nenable = false\ncomponents = [\"model\"]\n") == parts{});
+  CHECK(compiles("[training]\ncompile = true\n") == parts{true, false});
+  CHECK(compiles("[training]\nseq_len = 4096\n") == parts{});
+
+  const auto compiled = [](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"--model.name", "llama3", "--model.flavor", "8B"};
+    words.insert(words.end(), more.begin(), more.end());
+    return configured(read_torchtitan_words(words),
+                      {.shape = catalog::llama_3_8b, .called = "llama"});
+  };
+  const configured_training made = compiled({"--compile.enable"});
+  REQUIRE(made);
+  CHECK(made.setup.framework.implementation.compiles_layers);
+  CHECK(made.setup.framework.implementation.compiles_loss);
+  const auto left_out = [](const configured_training& of) {
+    std::string members;
+    for (const assumption& one : of.assumed)
+      if (one.member.find("compiles") == 0) members += one.member + ' ';
+    return members;
+  };
+  CHECK(left_out(made).empty());
+  const configured_training divided =
+      compiled({"--compile.enable", "--parallelism.tensor_parallel_degree", "2"});
+  REQUIRE(divided);
+  CHECK_FALSE(divided.setup.framework.implementation.compiles_layers);
+  CHECK(divided.setup.framework.implementation.compiles_loss);
+  CHECK(left_out(divided) == "compiles_layers ");
+  // torchtitan 0.3's code, which is kept
+  const configured_training later = compiled({"--compile.enable", "--loss.num_chunks", "8"});
+  REQUIRE(later);
+  CHECK(later.setup.framework.implementation.loss_chunks == 8);
+  CHECK(left_out(later) == "compiles_layers compiles_loss ");
+}
+
 TEST_CASE("torchtitan's flavors are models of the Hub where these have the shape") {
   const auto model = [](const std::string& name, const std::string& flavor) {
     return read_torchtitan(parse_toml("[model]\nname = \"" + name + "\"\nflavor = \"" + flavor +
@@ -332,7 +378,8 @@ TEST_CASE("what torchtitan's settings contradict themselves in is said") {
   CHECK(only_remark({"--parallelism.fsdp_reshard_after_forward=x"}) == remark::kind::contradicts);
   CHECK(only_remark({"--parallelism.pipeline_parallel_schedule=LoopedBFS"}) ==
         remark::kind::doubtful);
-  CHECK(only_remark({"--compile.enable"}) == remark::kind::doubtful);
+  CHECK(only_remark({"--compile.enable", "--compile.components", "model", "optimizer"}) ==
+        remark::kind::contradicts);
   CHECK(read_torchtitan_words({"--quantize.linear.float8.emulate"}).remarks.empty());
   CHECK(only_remark({"--training.mixed_precision_param=float16"}) == remark::kind::contradicts);
   CHECK(says(read_torchtitan_words({"--training.mixed_precision_param=float16"}).config.precision,
@@ -366,6 +413,15 @@ std::vector<std::string> flags_of_module(const std::string& text, training_confi
                         is.substr(decay + 15, is.size() - decay - 16));
       continue;
     }
+    if (is.front() == '[') {
+      words.push_back("--" + name);
+      for (std::size_t at = 0; (at = is.find('"', at)) != std::string::npos;) {
+        const std::size_t end = is.find('"', at + 1);
+        words.push_back(is.substr(at + 1, end - at - 1));
+        at = end + 1;
+      }
+      continue;
+    }
     if (is.front() == '"') is = is.substr(1, is.size() - 2);
     words.push_back("--" + name + "=" + is);
   }
@@ -382,6 +438,8 @@ TEST_CASE("torchtitan's modules say what was written into them") {
     if (config.engine != "fsdp2") config.engine.clear();
     if (config.recompute && *config.recompute == recompute_mode::selective)
       config.saves_costly_results = true, config.recompute = recompute_mode::full;
+    for (auto* const compiles : {&config.compiles_layers, &config.compiles_loss})
+      if (random.below(2) == 0) *compiles = random.below(2) == 0;
     const written_config written = write_torchtitan(config);
     if (!written) continue;
     ++written_ones;

@@ -260,6 +260,8 @@ void choose_framework(const arguments& given, const named_model& model, training
   to.framework = chosen->framework;
   to.framework.implementation.liger_kernels = given.liger;
   to.framework.implementation.cut_cross_entropy = given.cut_cross_entropy;
+  to.framework.implementation.compiles_layers = given.compiles_layers;
+  to.framework.implementation.compiles_loss = given.compiles_loss;
   const io::training_config& said = given.files.config;
   if (!given.from.empty()) io::set_overlaps(said, to);
   if (said.loss_chunks && to.framework.layers().chunks_loss)
@@ -456,6 +458,19 @@ void add_model_options(CLI::App& app, arguments& to) {
   app.add_flag("--cut-cross-entropy",
                to.cut_cross_entropy,
                "Apple's kernels in place of the loss, which never write logits")
+      ->group(group);
+  app.add_option_function<std::vector<std::string>>(
+         "--compile",
+         [&to](const std::vector<std::string>& parts) {
+           to.compiles_layers = std::count(parts.begin(), parts.end(), "model") > 0;
+           to.compiles_loss = std::count(parts.begin(), parts.end(), "loss") > 0;
+         },
+         "What torch.compile makes kernels of: model (its layers, one by one), loss; of "
+         "torchtitan before 0.3 alone")
+      ->check(CLI::IsMember({"model", "loss"}))
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("NAME,...")
       ->group(group);
   add_words<training_objective>(
       app,
@@ -832,9 +847,9 @@ CLI::Option* add_recompute_layers_option(CLI::App& app, std::function<void(std::
 }
 std::string recomputed_layers_in_words(const training_setup& setup) {
   const std::int64_t most = detail::most_to_recompute(setup);
-  if (setup.recompute != recompute_mode::full || setup.recompute_layers == 0 ||
-      setup.recompute_layers >= most)
-    return {};
+  if (setup.recompute != recompute_mode::full) return {};
+  if (setup.recompute_period > 1) return "one in " + counted(setup.recompute_period, "layer");
+  if (setup.recompute_layers == 0 || setup.recompute_layers >= most) return {};
   return grouped(setup.recompute_layers) + " of " + counted(most, "layer");
 }
 std::vector<std::string> recompute_names() { return names_of(recomputes); }
@@ -1167,6 +1182,8 @@ std::string method_in_words(const training_setup& setup) {
   if (setup.graphs.iteration) add("CUDA graphs");
   if (setup.framework.implementation.liger_kernels) add("Liger's kernels");
   if (setup.framework.implementation.cut_cross_entropy) add("cut cross-entropy");
+  if (setup.framework.implementation.compiles_layers) add("compiled layers");
+  if (setup.framework.implementation.compiles_loss) add("compiled loss");
   if (setup.padding_free) add("samples in one row");
   if (setup.objective != training_objective::next_token) add(said(objectives, setup.objective));
   if (setup.objective == training_objective::preference ||

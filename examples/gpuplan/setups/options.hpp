@@ -56,6 +56,8 @@ struct arguments {
   bool quantised_weights = false;
   bool liger = false;
   bool cut_cross_entropy = false;
+  bool compiles_layers = false;
+  bool compiles_loss = false;
   bool cuda_graphs = false;  // of a step's passes, whatever files say
   gpuplan::known<gpuplan::reference_model>
       reference{};              // as what trains has it where no option says it
@@ -97,7 +99,8 @@ void add_setup_options(CLI::App& app, arguments& to);
 [[nodiscard]] std::string split_in_letters(const gpuplan::pipeline_split& split);
 /// `--recompute-layers`, which stands in place of `--recompute`.
 CLI::Option* add_recompute_layers_option(CLI::App& app, std::function<void(std::int64_t)> set);
-/// "3 of 8 layers": of a stage or of each of its chunks, where some are recomputed; else empty.
+/// "3 of 8 layers", of a stage or of each of its chunks, or "one in 2 layers", where some are
+/// recomputed; else empty.
 [[nodiscard]] std::string recomputed_layers_in_words(const gpuplan::training_setup& setup);
 /// `--pipeline-schedule`.
 CLI::Option* add_schedule_option(CLI::App& app,

@@ -84,6 +84,8 @@ void tell_all(const CLI::App& app, arguments& given) {
     if (one.member == "liger_kernels" && !is_given("--liger")) given.liger = false;
     if (one.member == "cut_cross_entropy" && !is_given("--cut-cross-entropy"))
       given.cut_cross_entropy = false;
+    if (one.member == "compiles_layers" && !is_given("--compile")) given.compiles_layers = false;
+    if (one.member == "compiles_loss" && !is_given("--compile")) given.compiles_loss = false;
   }
   const bool counts_samples = app.get_option_no_throw("--average-tokens") != nullptr &&
                               (is_given("--samples") || (said.samples && !is_given("--tokens")));
@@ -138,6 +140,8 @@ void take_files(const io::read_config& files, arguments& to) {
   if (const char* own = io::framework_of_tool(files.tool)) to.framework = own;
   if (said.liger_kernels) to.liger = *said.liger_kernels;
   if (said.cut_cross_entropy) to.cut_cross_entropy = *said.cut_cross_entropy;
+  if (said.compiles_layers) to.compiles_layers = *said.compiles_layers;
+  if (said.compiles_loss) to.compiles_loss = *said.compiles_loss;
   if (said.sequence_length) to.setup.sequence_length = *said.sequence_length;
   to.setup.parallelism = io::layout_of(said);
   io::set_step(said, to.setup);

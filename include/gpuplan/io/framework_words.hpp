@@ -34,6 +34,8 @@ namespace gpuplan::io {
     by.implementation.liger_kernels = asked.liger_kernels || by.implementation.liger_kernels;
     by.implementation.cut_cross_entropy =
         asked.cut_cross_entropy || by.implementation.cut_cross_entropy;
+    by.implementation.compiles_layers = asked.compiles_layers;
+    by.implementation.compiles_loss = asked.compiles_loss;
     const auto can = catalog::runs(by, setup);
     if (can) {
       able += (able.empty() ? "" : ", ") + std::string(known.name);

@@ -562,6 +562,8 @@ class training_builder {
                "a loss in " + text(chunks) +
                    " chunks, as torchtitan 0.3 has it, whose code alone has the model");
     }
+    software.implementation.compiles_layers = says_yes(config_.compiles_layers);
+    software.implementation.compiles_loss = says_yes(config_.compiles_loss);
     if (own != nullptr) return set_overlaps(config_, to_.setup);
     std::string_view engine = config_.engine;
     const int stage = to_.setup.parallelism.zero_stage;
@@ -685,6 +687,14 @@ class training_builder {
     without(as.liger_kernels, "liger_kernels", "none of Liger's kernels: ", [](training_setup& of) {
       of.framework.implementation.liger_kernels = false;
     });
+    without(as.compiles_layers,
+            "compiles_layers",
+            "layers that are not compiled, which take longer and keep more: ",
+            [](training_setup& of) { of.framework.implementation.compiles_layers = false; });
+    without(
+        as.compiles_loss, "compiles_loss", "a loss that is not compiled: ", [](training_setup& of) {
+          of.framework.implementation.compiles_loss = false;
+        });
     without(asked.framework.layers().chunks_loss && !is_of_new_torchtitan_alone(),
             "loss_chunks",
             "torchtitan of December 2024, its loss of whole logits and no CUDA graphs: ",

@@ -47,6 +47,7 @@ void for_each_member(const With& with) {
   with("shares_kept_inputs", &c::shares_kept_inputs), with("attention", &c::attention);
   with("fuses_loss", &c::fuses_loss), with("liger_kernels", &c::liger_kernels);
   with("cut_cross_entropy", &c::cut_cross_entropy), with("loss_chunks", &c::loss_chunks);
+  with("compiles_layers", &c::compiles_layers), with("compiles_loss", &c::compiles_loss);
   with("cuda_graphs", &c::cuda_graphs);
   with("zero", &c::zero), with("overlaps_reduction", &c::overlaps_reduction);
   with("overlaps_gathers", &c::overlaps_gathers);

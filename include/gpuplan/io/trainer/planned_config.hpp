@@ -127,6 +127,8 @@ struct planned_run_words {
   if (setup.framework.implementation.cut_cross_entropy) made.cut_cross_entropy = true;
   if (setup.framework.layers().chunks_loss)
     made.loss_chunks = setup.framework.implementation.loss_chunks;
+  if (setup.framework.implementation.compiles_layers) made.compiles_layers = true;
+  if (setup.framework.implementation.compiles_loss) made.compiles_loss = true;
   if (setup.graphs.iteration) made.cuda_graphs = true;
   const engine& sharing = setup.framework.engine;
   if (sharing.is->gathers_weights && plan.accumulation > 1)

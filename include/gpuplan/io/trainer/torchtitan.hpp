@@ -239,6 +239,13 @@ struct torchtitan_plan {
   if (config.loss_chunks && *config.loss_chunks > 0) to["loss"]["num_chunks"] = *config.loss_chunks;
   to["training"] = std::move(training);
   to["parallelism"] = std::move(parallelism);
+  if (config.compiles_layers || config.compiles_loss) {
+    value::list parts;
+    if (is_set(config.compiles_layers)) parts.emplace_back("model");
+    if (is_set(config.compiles_loss)) parts.emplace_back("loss");
+    to["compile"]["enable"] = !parts.empty();
+    if (!parts.empty()) to["compile"]["components"] = std::move(parts);
+  }
   if (config.warm_up_steps && std::trunc(*config.warm_up_steps) == *config.warm_up_steps &&
       *config.warm_up_steps >= 0 && *config.warm_up_steps < 1e12)
     to["lr_scheduler"]["warmup_steps"] = static_cast<std::int64_t>(*config.warm_up_steps);
@@ -295,6 +302,12 @@ struct torchtitan_plan {
       std::string literal = detail::plain_word(is);
       if (is.text() != nullptr) literal = "\"" + literal + "\"";
       if (is.flag() != nullptr) literal = *is.flag() ? "True" : "False";
+      if (is.items() != nullptr) {
+        literal = "[";
+        for (const value& each : *is.items())
+          literal += (literal.size() > 1 ? ", \"" : "\"") + detail::plain_word(each) + "\"";
+        literal += "]";
+      }
       text += "    c." + group + "." + name + " = " + literal + "\n";
     }
   }
@@ -353,6 +366,8 @@ struct torchtitan_plan {
                                    "recompute",
                                    "saves_costly_results",
                                    "loss_chunks",
+                                   "compiles_layers",
+                                   "compiles_loss",
                                    "cuda_graphs",
                                    "clip_norm",
                                    "learning_rate",

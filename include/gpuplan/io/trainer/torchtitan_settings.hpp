@@ -182,6 +182,7 @@ class torchtitan_reader {
     read_recomputation();
     read_rates();
     read_loss();
+    read_compilation();
     pass_over();
     from_.name_the_others();
   }
@@ -439,15 +440,33 @@ class torchtitan_reader {
     if (!least) least = from_.number("lr_scheduler.lr_min");
     if (least && config_.learning_rate)
       config_.least_learning_rate = *least * *config_.learning_rate;
-    if (const auto compiles = from_.flag("compile.enable"); compiles && *compiles)
-      say(remark::kind::doubtful,
-          "compile.enable",
-          "changes memory and time; the estimate takes the framework's own setting");
+  }
+  // Layers one by one, and since 2025 the loss, unless `components` says otherwise.
+  void read_compilation() {
+    const auto compiles = from_.flag("compile.enable");
+    const value* const parts = from_.find("compile.components", true);
+    if (const auto before = from_.flag("training.compile"); before && !compiles)
+      config_.compiles_layers = *before;
+    if (!compiles) return;
+    config_.compiles_layers = config_.compiles_loss = *compiles;
+    if (parts == nullptr || !*compiles) return;
+    config_.compiles_layers = config_.compiles_loss = false;
+    const value::list one{*parts};  // of a flag
+    for (const value& each : parts->items() != nullptr ? *parts->items() : one) {
+      const std::string name = each.text() != nullptr ? *each.text() : std::string();
+      if (name == "model")
+        config_.compiles_layers = true;
+      else if (name == "loss")
+        config_.compiles_loss = true;
+      else
+        say(remark::kind::contradicts,
+            "compile.components",
+            "has " + shown(each) + "; model and loss are taken");
+    }
   }
   void doubt_the_rest() {
     for (const char* const path : {"optimizer.early_step_in_backward",
                                    "training.deterministic",
-                                   "training.compile",
                                    "debug.deterministic",
                                    "debug.detect_anomaly",
                                    "debug.batch_invariant",
@@ -503,7 +522,7 @@ class torchtitan_reader {
                           "per_op_sac_force_recompute_mm_shapes_by_fqns early_stop "
                           "preserve_rng_state determinism_check debug");
     from_.pass_over_words("optimizer.", "beta1 beta2 eps");
-    from_.pass_over_words("compile.", "components backend");
+    from_.pass_over_words("compile.", "backend");
     from_.pass_over_words("loss.", "loss_fn");
     from_.pass_over_words("debug.",
                           "seed spmd_typechecking deterministic_warn_only moe_force_load_balance "

@@ -132,7 +132,9 @@ struct training_config {
   known<bool> cut_cross_entropy{};    // likewise as `liger_kernels`
   known<bool> liger_kernels{};        // as `implementation` has it
   known<std::int64_t> loss_chunks{};  // likewise, torchtitan's
-  known<bool> cuda_graphs{};          // one of the passes of a step, as `captured_parts::iteration`
+  known<bool> compiles_layers{};      // likewise, by torch.compile, and the next
+  known<bool> compiles_loss{};
+  known<bool> cuda_graphs{};  // one of the passes of a step, as `captured_parts::iteration`
   known<said_zero_settings> zero{};
   known<bool> overlaps_reduction{};         // of DeepSpeed and Megatron, as `engine` has it
   known<bool> overlaps_gathers{};           // Megatron's of weights, with the forward pass
