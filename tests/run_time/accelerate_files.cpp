@@ -118,6 +118,31 @@ TEST_CASE("Megatron's part of a file of Accelerate is read, or has a remark") {
         std::vector<std::string>{"megatron_lm_config.megatron_lm_odd"});
 }
 
+TEST_CASE("FSDP 1 has its strategy by the newer name too, and shares in nodes where it is told") {
+  const auto read = [](const std::string& more) {
+    return read_accelerate(
+        parse_yaml("distributed_type: FSDP\nnum_machines: 2\nnum_processes: 16\nfsdp_config:\n"
+                   "  fsdp_version: 1\n  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n"
+                   "  fsdp_backward_prefetch: BACKWARD_PRE\n" +
+                   more)
+            .is);
+  };
+  const read_config newer = read("  fsdp_reshard_after_forward: SHARD_GRAD_OP\n");
+  CHECK(newer.remarks.empty());
+  CHECK(newer.config.engine == "fsdp1");
+  CHECK(says(newer.config.zero_stage, 2));
+  CHECK_FALSE(newer.config.shard_group);
+  for (const char* const key : {"sharding_strategy", "reshard_after_forward"}) {
+    const read_config hybrid = read(std::string("  fsdp_") + key + ": HYBRID_SHARD\n");
+    CHECK(hybrid.remarks.empty());
+    CHECK(says(hybrid.config.zero_stage, 3));
+    CHECK(says(hybrid.config.shard_group, std::int64_t{8}));
+  }
+  const read_config flag = read("  fsdp_reshard_after_forward: true\n");
+  REQUIRE(flag.remarks.size() == 1);
+  CHECK(flag.remarks[0].is == remark::kind::contradicts);
+}
+
 TEST_CASE("FSDP's own recomputation that is off says nothing of the trainer's") {
   const auto read = [](const std::string& is) {
     return read_accelerate_text(("distributed_type: FSDP\nfsdp_config: {fsdp_version: 2, "

@@ -292,6 +292,123 @@ TEST_CASE("flags of scripts of one's own are read, or named") {
   CHECK(own.not_understood == std::vector<std::string>{"--mixed_precision", "--out", "--fast"});
 }
 
+TEST_CASE("what a trainer takes where no file says it is taken beside DeepSpeed's file too") {
+  const char* const states =
+      R"({"bf16": {"enabled": "auto"}, "zero_optimization": {"stage": 3}, "gradient_clipping": 0.5,
+          "train_batch_size": "auto", "train_micro_batch_size_per_gpu": "auto",
+          "gradient_accumulation_steps": "auto"})";
+  const auto both = [&](const char* trainer) {
+    return merged({read_training_file("a.yaml", trainer), read_training_file("z3.json", states)})
+        .config;
+  };
+  const training_config trl =
+      both("model_name_or_path: a/b\ndataset_name: c\ndeepspeed: z3.json\nmax_steps: 10\n");
+  CHECK(says(trl.micro_batch, std::int64_t{8}));
+  CHECK(says(trl.accumulation, std::int64_t{1}));
+  CHECK(says(trl.sequence_length, std::int64_t{1024}));
+  CHECK(says(trl.precision, training_precision::bf16));
+  CHECK(says(trl.recompute, recompute_mode::full));
+  CHECK(says(trl.clip_norm, 0.5));  // of DeepSpeed's file
+  CHECK(says(trl.zero_stage, 3));
+  CHECK_FALSE(trl.epochs);
+  REQUIRE(trl.optimizer);
+  CHECK(trl.optimizer->loop == optimizer_loop::fused);
+  const training_config factory =
+      both("model_name_or_path: a/b\nstage: sft\ndo_train: true\ndeepspeed: z3.json\n");
+  CHECK(says(factory.micro_batch, std::int64_t{8}));
+  CHECK(says(factory.learning_rate, 5e-5));
+}
+
+TEST_CASE("a file of DeepSpeed that is not there is its name's stage, or no verdict") {
+  const auto stage = [](const std::string& name) {
+    const read_config read = merged({read_training_file(
+        "a.yaml", "base_model: a/b\nmicro_batch_size: 1\ndeepspeed: " + name + "\n")});
+    return read.config.zero_stage ? *read.config.zero_stage : -1;
+  };
+  CHECK(stage("examples/deepspeed/ds_z3_config.json") == 3);
+  CHECK(stage("deepspeed_configs/zero2.json") == 2);
+  CHECK(stage("zero1_torch_compile.json") == 1);
+  CHECK(stage("ds_config_stage_3.json") == 3);
+  CHECK(stage("ds_Zero-0.json") == 0);
+  CHECK(stage("ds_config.json") == -1);
+  CHECK(stage("zero30.json") == -1);
+  CHECK(stage("zero3/ds_config.json") == -1);
+  const read_config offloads = merged({read_training_file(
+      "a.yaml", "base_model: a/b\nmicro_batch_size: 1\ndeepspeed: ds_z2_offload.json\n")});
+  CHECK(says(offloads.config.optimizer_on_host, true));
+  CHECK(says(offloads.config.weights_on_host, false));
+  REQUIRE(remark_of(offloads, "deepspeed") != nullptr);
+  CHECK(remark_of(offloads, "deepspeed")->text.find("ZeRO-2 is taken") != std::string::npos);
+  const configured_training unknown = configured_as_llama(read_training_file(
+      "a.yaml", "base_model: a/b\nmicro_batch_size: 1\ndeepspeed: ds_config.json\n"));
+  CHECK(unknown.why.find("deepspeed is \"ds_config.json\"") == 0);
+}
+
+TEST_CASE("a batch of DeepSpeed's is shared out as it shares it") {
+  const auto plan_of = [](const std::string& batch) {
+    read_config read = read_training_file(
+        "ds.json",
+        "{" + batch + R"(, "bf16": {"enabled": true}, "zero_optimization": {"stage": 2}})");
+    read.config.gpus = 8;
+    return configured_as_llama(read).plan;
+  };
+  CHECK(plan_of(R"("train_batch_size": 32)") == batch_plan{4, 8, 1});
+  CHECK(plan_of(R"("train_batch_size": 32, "gradient_accumulation_steps": 2)") ==
+        batch_plan{2, 8, 2});
+  CHECK(plan_of(R"("train_batch_size": 32, "train_micro_batch_size_per_gpu": 1)") ==
+        batch_plan{1, 8, 4});
+}
+
+TEST_CASE("a list of FSDP's words is the words") {
+  const training_config is =
+      read_training_file("a.yaml",
+                         "per_device_train_batch_size: 1\nfsdp:\n  - shard_grad_op\n"
+                         "  - auto_wrap\n  - offload\n")
+          .config;
+  CHECK(is.engine == "fsdp2");
+  CHECK(says(is.zero_stage, 2));
+  CHECK(says(is.weights_on_host, true));
+}
+
+TEST_CASE("frozen weights have the format of the products in fp16 too") {
+  const auto weights = [](const std::string& text) {
+    return read_training_file("a.yaml", text).config.weights;
+  };
+  const std::string factory = "model_name_or_path: a/b\nstage: sft\ndo_train: true\nfp16: true\n";
+  CHECK(says(weights(factory + "finetuning_type: lora\n"), number_format::fp16));
+  CHECK(says(weights(factory + "finetuning_type: full\n"), number_format::fp32));
+  CHECK(says(weights("base_model: a/b\nmicro_batch_size: 1\nadapter: lora\nlora_r: 8\n"
+                     "bf16: false\nfp16: true\n"),
+             number_format::fp16));
+}
+
+TEST_CASE("a program of TRL's or transformers' is known by its name, with few words") {
+  const auto read = [](const std::string& command) {
+    return read_training_file("a.sh", "#!/bin/sh\n" + command + "\n");
+  };
+  const std::string words = " --model_name_or_path Qwen/Qwen2.5-0.5B --dataset_name a/b";
+  const read_config quick = read("trl sft" + words + " --output_dir x");
+  CHECK(quick.config.model == "Qwen/Qwen2.5-0.5B");
+  CHECK(says(quick.config.micro_batch, std::int64_t{8}));
+  CHECK(says(quick.config.sequence_length, std::int64_t{1024}));
+  CHECK(quick.not_understood.empty());
+  CHECK(says(read("python examples/sft.py" + words).config.recompute, recompute_mode::full));
+  CHECK_FALSE(read("python run_clm.py" + words + " --do_train").config.recompute);
+  const read_config processes = read("trl sft" + words + " --num_processes 4");
+  CHECK(says(processes.config.gpus, std::int64_t{4}));
+  const read_config named = read("trl dpo" + words + " --accelerate_config zero2");
+  CHECK(named.config.engine == "deepspeed");
+  CHECK(says(named.config.zero_stage, 2));
+  CHECK(says(named.config.gpus, std::int64_t{8}));
+  CHECK(remark_of(named, "--accelerate_config") == nullptr);
+  CHECK(remark_of(read("trl sft" + words + " --accelerate_config a.yaml"), "--accelerate_config") !=
+        nullptr);
+  CHECK(remark_of(read("llamafactory-cli train a.yaml lora_rank=64"), "lora_rank=64") != nullptr);
+  CHECK(
+      read_training_file("a.yaml", "model_name_or_path: a/b\ndataset_name: c\nload_in_8bit: true\n")
+          .why.find("load_in_8bit is true") == 0);
+}
+
 TEST_CASE("the precision of Accelerate's file counts where the trainer's arguments say none") {
   const read_config arguments =
       read_training_file("a.yaml", "per_device_train_batch_size: 1\nnum_train_epochs: 3\n");

@@ -108,7 +108,9 @@ TEST_CASE("faults in a file of axolotl are said") {
   CHECK(says_of("bf16: auto\nfp16: true", kind::contradicts, "fp16"));
   CHECK_FALSE(says_of("bf16: auto\nfp16: false", kind::contradicts, "fp16"));
   CHECK(says_of("adapter: qlora\nload_in_8bit: true", kind::contradicts, "load_in_8bit"));
-  CHECK(says_of("adapter: lora\nload_in_8bit: true", kind::doubtful, "load_in_8bit"));
+  CHECK(says_of("load_in_8bit: true", kind::missing, "adapter"));
+  CHECK(read_axolotl_text("adapter: lora\nload_in_8bit: true").why.find("load_in_8bit is true") ==
+        0);
   CHECK(says_of("rl: dpo", kind::doubtful, "rl"));
   CHECK(says_of("optimizer: came_pytorch", kind::doubtful, "optimizer"));
   CHECK(says_of("gradient_checkpointing: offload", kind::doubtful, "gradient_checkpointing"));

@@ -451,6 +451,26 @@ TEST_CASE("arguments that are written for transformers and TRL are read back") {
   CHECK(made.written > 2000);
 }
 
+TEST_CASE(
+    "an optimizer without a word of its own is written as the nearest of its kind, or refused") {
+  const auto written = [](const optimizer& is) {
+    training_config config{.model = "a/b", .micro_batch = 1};
+    config.optimizer = is;
+    return write_hugging_face_arguments(config);
+  };
+  const auto has = [&](const optimizer& is, const char* line) {
+    const written_config made = written(is);
+    return made && made.files[0].text.find(line) != std::string::npos;
+  };
+  CHECK(has({.kind = optimizer_kind::adafactor}, "optim: adafactor\n"));
+  CHECK(has({.kind = optimizer_kind::lion}, "optim: lion_32bit\n"));
+  CHECK(has({.loop = optimizer_loop::parameter}, "optim: adamw_torch\n"));
+  CHECK(written({.kind = optimizer_kind::adafactor}).not_written ==
+        std::vector<std::string>{"optimizer"});
+  for (const optimizer_kind none : {optimizer_kind::sgd_momentum, optimizer_kind::muon})
+    CHECK(written({.kind = none}).why.find("optimizer: ") == 0);
+}
+
 TEST_CASE("what transformers would train otherwise is refused") {
   training_config config;
   const auto refuses = [&config](const char* why) {

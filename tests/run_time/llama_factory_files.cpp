@@ -162,6 +162,7 @@ TEST_CASE("LLaMA-Factory's frozen layers are read and written") {
 
 TEST_CASE("Megatron's keys in a file of LLaMA-Factory are read") {
   const read_config read = read_llama_factory_text(R"(
+do_train: true
 finetuning_type: full
 tensor_model_parallel_size: 4
 pipeline_model_parallel_size: 2
@@ -208,9 +209,11 @@ TEST_CASE("faults in a file of LLaMA-Factory are said") {
   CHECK(says_of("stage: stf", kind::contradicts, "stage"));
   CHECK(says_of("finetuning_type: oft", kind::doubtful, "finetuning_type"));
   CHECK(says_of("finetuning_type: qlora", kind::contradicts, "finetuning_type"));
-  CHECK(says_of("quantization_bit: 8", kind::doubtful, "quantization_bit"));
-  CHECK(
-      says_of("quantization_bit: 4\nquantization_method: hqq", kind::doubtful, "quantization_bit"));
+  for (const char* const other :
+       {"quantization_bit: 8", "quantization_bit: 4\nquantization_method: hqq"})
+    CHECK(read_llama_factory_text(other).why.find("quantization_bit is ") == 0);
+  CHECK(says_of("stage: sft", kind::missing, "do_train"));
+  CHECK_FALSE(says_of("stage: sft\ndo_train: true", kind::missing, "do_train"));
   CHECK(
       says_of("quantization_bit: 4\nfinetuning_type: full", kind::contradicts, "quantization_bit"));
   CHECK(says_of("neat_packing: true\nstage: pt", kind::contradicts, "neat_packing"));
@@ -229,7 +232,8 @@ TEST_CASE("faults in a file of LLaMA-Factory are said") {
   CHECK(
       says_of("deepspeed: a.json\ntensor_model_parallel_size: 2", kind::contradicts, "deepspeed"));
   CHECK(says_of("deepspeed: ds_z3_config.json", kind::missing, "deepspeed"));
-  CHECK(says_of("warmup_ratio: 0.1", kind::outdated, "warmup_ratio"));
+  // Of the transformers that it is made for
+  CHECK_FALSE(says_of("warmup_ratio: 0.1", kind::outdated, "warmup_ratio"));
   CHECK(says_of("use_galore: true", kind::doubtful, "use_galore"));
   CHECK(says_of("lora_rank: many", kind::contradicts, "lora_rank"));
   CHECK(says_of("additional_target: 3", kind::contradicts, "additional_target"));
@@ -264,10 +268,11 @@ TEST_CASE("what changes a step of LLaMA-Factory and is not estimated is said") {
     CHECK(doubts(one.key + (": " + std::string(one.changes)), one.key));
     CHECK_FALSE(doubts(one.key + (": " + std::string(one.usual)), one.key));
   }
-  // Its default is true, but FSDP 2's checkpoints and those that are not there are not reentrant.
-  CHECK(doubts("", "use_reentrant_gc"));
-  CHECK_FALSE(doubts("fsdp: full_shard auto_wrap\nfsdp_config: {version: 2}", "use_reentrant_gc"));
-  CHECK_FALSE(doubts("disable_gradient_checkpointing: true", "use_reentrant_gc"));
+  // FSDP 2's checkpoints and those that are not there are not reentrant.
+  const std::string reentrant = "use_reentrant_gc: true\n";
+  CHECK_FALSE(doubts(reentrant + "fsdp: full_shard auto_wrap\nfsdp_config: {version: 2}",
+                     "use_reentrant_gc"));
+  CHECK_FALSE(doubts(reentrant + "disable_gradient_checkpointing: true", "use_reentrant_gc"));
   CHECK(
       says(read_llama_factory_text("stage: sft\nray_num_workers: 4").config.gpus, std::int64_t{4}));
 }

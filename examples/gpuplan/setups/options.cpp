@@ -1165,11 +1165,14 @@ std::string method_in_words(const training_setup& setup) {
   add(said(context_exchanges, setup.context_exchange));
   add(in_words(setup.precision));
   add(in_words(setup.optimizer));
-  // Adapters of several models are those of the first.
-  const trainable& trains =
-      setup.composite != nullptr ? setup.composite->parts[0].trains : setup.trains;
-  if (trains.what == training::adapters)
-    add(in_words(trains.adapters) + " of rank " + grouped(trains.adapters.rank));
+  // Of several models those of the first that has adapters
+  const trainable* trains = &setup.trains;
+  for (int at = 0; setup.composite != nullptr && at < setup.composite->size(); ++at)
+    if (const trainable& part = setup.composite->parts[at].trains;
+        trains->what != training::adapters && part.what == training::adapters)
+      trains = &part;
+  if (trains->what == training::adapters)
+    add(in_words(trains->adapters) + " of rank " + grouped(trains->adapters.rank));
   if (setup.trains.what == training::last_layers)
     add("the last " + counted(setup.trains.last_layers, "layer"));
   if (setup.trains.what == training::head) add("the head alone");

@@ -76,7 +76,7 @@ inline void read_parallelism(settings_reader& from, training_config& to) {
                    "exchanges heads for parts of the sequence (Ulysses); the estimate has it as "
                    "context parallelism");
   }
-  if (is_said(to.shard_group) && to.engine != "fsdp2")
+  if (shards && to.engine != "fsdp2")
     from.remark_on(
         kind::contradicts,
         "parallelism_config",

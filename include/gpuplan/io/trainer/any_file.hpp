@@ -188,17 +188,23 @@ inline void remark_on_other_files(const read_launch& started, read_config& to) {
       // of torchtitan a function, which its reader knows or misses
       const bool is_function =
           to.tool == "torchtitan" && key == "--config" && !is_of_settings(name);
-      if (names_other_file(key) && !name.empty() && !is_function)
+      if (names_other_file(key) && !name.empty() && !is_function &&
+          !hugging_face::is_accelerate_file_of_trl(name))
         to.remarks.push_back(other_file(key, name));
     }
   // llamafactory-cli train FILE, -m axolotl.cli.train FILE
   const bool is_alone = started.program.find(".py") == std::string::npos;
-  if (is_alone && !started.words.empty() && is_of_settings(started.words[0]))
-    to.remarks.push_back(
-        other_file(is_one_of(started.program, {"train"}) && !started.launcher.empty()
-                       ? std::string(last_of_path(started.launcher.back())) + " train"
-                       : started.program,
-                   started.words[0]));
+  if (!is_alone || started.words.empty() || !is_of_settings(started.words[0])) return;
+  to.remarks.push_back(
+      other_file(is_one_of(started.program, {"train"}) && !started.launcher.empty()
+                     ? std::string(last_of_path(started.launcher.back())) + " train"
+                     : started.program,
+                 started.words[0]));
+  if (started.words.size() > 1)
+    to.remarks.push_back({remark::kind::doubtful,
+                          printable(started.words[1]),
+                          "stands behind the file and changes what it says, which is left out; "
+                          "write it into the file"});
 }
 
 // "--lr", not the "---" of a document.
@@ -221,7 +227,8 @@ inline void remark_on_other_files(const read_launch& started, read_config& to) {
       if (word.starts_with(group)) return read_torchtitan_words(started.words, started.read);
   const value arguments = arguments_of_words(started.words);
   const bool is_llama_factory = looks_like_llama_factory(arguments);
-  if (!is_llama_factory && !looks_like_hugging_face_arguments(arguments)) {
+  if (!is_llama_factory && !looks_like_hugging_face_arguments(arguments) &&
+      !hugging_face::is_of_hugging_face(started.program)) {
     read_config unknown = started.read;
     for (const auto& [key, is] : *arguments.members())
       if (!names_other_file("--" + key)) unknown.not_understood.push_back(printable("--" + key));
@@ -231,7 +238,7 @@ inline void remark_on_other_files(const read_launch& started, read_config& to) {
                                       : read_hugging_face_arguments(arguments, started.program);
   read.config.nodes = started.read.config.nodes;
   read.config.gpus_per_node = started.read.config.gpus_per_node;
-  read.config.gpus = started.read.config.gpus;
+  if (started.read.config.gpus || !read.config.gpus) read.config.gpus = started.read.config.gpus;
   read.remarks.insert(
       read.remarks.begin(), started.read.remarks.begin(), started.read.remarks.end());
   read.not_understood.insert(read.not_understood.begin(),

@@ -12,8 +12,10 @@
 #include <gpuplan/io/value.hpp>
 #include <gpuplan/io/yaml.hpp>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -91,12 +93,15 @@ inline void read_precision(settings_reader& from, training_config& to) {
 // for those that Accelerate makes fp32: all that FSDP divides, but for what FSDP 1 has frozen
 // beside adapters.
 inline known<number_format> weights_of(const training_config& is) {
-  if (!says(is.precision, training_precision::bf16) && !says(is.precision, training_precision::fp8))
+  const bool is_half = says(is.precision, training_precision::fp16);
+  if (is_half && !is.adapters) return {};
+  if (!is_half && !says(is.precision, training_precision::bf16) &&
+      !says(is.precision, training_precision::fp8))
     return {};
   if (is.engine == "deepspeed") return {};
   const bool keeps_frozen = is.engine == "fsdp1" && is.adapters;
-  return hugging_face::is_fsdp(is.engine) && !keeps_frozen ? number_format::fp32
-                                                           : number_format::bf16;
+  if (hugging_face::is_fsdp(is.engine) && !keeps_frozen) return number_format::fp32;
+  return is_half ? number_format::fp16 : number_format::bf16;
 }
 
 inline void read_attention(settings_reader& from, training_config& to) {
@@ -112,7 +117,7 @@ inline void read_attention(settings_reader& from, training_config& to) {
     if (const auto flag = from.flag(key); flag && *flag && !to.attention) to.attention = is;
 }
 
-inline void read_adapters(settings_reader& from, training_config& to) {
+inline void read_adapters(settings_reader& from, training_config& to, std::string& why) {
   const std::string adapter = from.text("adapter");
   const auto four_bits = from.flag("load_in_4bit");
   const auto nested = from.flag("bnb_config_kwargs.bnb_4bit_use_double_quant");
@@ -148,10 +153,13 @@ inline void read_adapters(settings_reader& from, training_config& to) {
   }
   if (adapter == "qlora" && !(four_bits && *four_bits))
     from.remark_on(kind::missing, "load_in_4bit", "is not true, which adapter qlora needs");
-  if (adapter == "qlora" && says(from.flag("load_in_8bit"), true))
+  const bool has_eight_bits = says(from.flag("load_in_8bit"), true);
+  if (has_eight_bits && adapter == "qlora")
     from.remark_on(kind::contradicts, "load_in_8bit", "is true; with qlora four bits are taken");
-  else
-    hugging_face::doubt_flags(from, {"load_in_8bit"});
+  else if (has_eight_bits && !adapter.empty())
+    why = hugging_face::refusal_of_eight_bits("load_in_8bit is true", "load_in_4bit: true");
+  else if (has_eight_bits)
+    from.remark_on(kind::missing, "adapter", "is not there; eight bits train with adapters alone");
   hugging_face::doubt_flags(from, {"relora", "gradient_checkpointing_kwargs.use_reentrant"});
 }
 
@@ -262,17 +270,17 @@ inline void read_liger(settings_reader& from, training_config& to) {
                    "estimate has all of Liger's functions or none, and takes none");
 }
 
-/// Fills in what axolotl documents, but for what DeepSpeed's own file may say.
-inline void take_defaults(settings_reader& from, training_config& to) {
+/// Fills in what axolotl documents; what DeepSpeed's own file may say as what is usual.
+inline void take_defaults(settings_reader& from, read_config& read) {
+  training_config& to = read.config;
   if (!to.micro_batch) to.micro_batch = 1;
   if (!to.accumulation) to.accumulation = 1;
   if (!to.sequence_length) to.sequence_length = 512;
   if (!to.epochs && !to.steps) to.epochs = 1;
-  if (to.engine != "deepspeed") {
-    if (!to.optimizer && !from.has("optimizer"))
-      to.optimizer = gpuplan::optimizer{.loop = optimizer_loop::fused};
-    if (!to.clip_norm) to.clip_norm = 1.0;  // TrainingArguments'
-  }
+  training_config& usual = to.engine == "deepspeed" ? read.usual : to;
+  if (!to.optimizer && !from.has("optimizer"))
+    usual.optimizer = gpuplan::optimizer{.loop = optimizer_loop::fused};
+  if (!to.clip_norm) usual.clip_norm = 1.0;  // TrainingArguments'
   // A micro-batch is one row where attention tells its parts from each other.
   const auto has_rows = from.flag("multipack_real_batches");
   const bool tells_parts = says(to.attention, attention_kernel::flash) ||
@@ -317,7 +325,11 @@ inline void doubt_the_rest(settings_reader& from) {
                              "use_onebitllms",
                              "resize_token_embeddings_to_32x",
                              "shrink_embeddings",
-                             "relora_cpu_offload"});
+                             "relora_cpu_offload",
+                             "reward_model",
+                             "process_reward_model",
+                             "reinit_weights",
+                             "pretrain_multipack_attn"});
   hugging_face::doubt_numbers(from,
                               {"gc_steps",
                                "gc_collect_steps",
@@ -367,7 +379,7 @@ inline void doubt_the_rest(settings_reader& from) {
                    "is " + shown(value(backend)) + "; the estimate has bitsandbytes' four bits");
 }
 
-inline void pass_the_rest_over(settings_reader& from) {
+inline void pass_the_rest_over(settings_reader& from, const training_config& to) {
   doubt_the_rest(from);
   if (from.find("batch_size", true) != nullptr)
     from.remark_on(kind::outdated, "batch_size", "is old; gradient_accumulation_steps is taken");
@@ -376,11 +388,16 @@ inline void pass_the_rest_over(settings_reader& from) {
                    "rl",
                    "is " + shown(value(rl)) + "; the estimate is of one model and one answer");
   if (from.find("unfrozen_parameters", true) != nullptr)
-    from.remark_on(
-        kind::doubtful, "unfrozen_parameters", "is passed over; the estimate trains all");
+    from.remark_on(kind::doubtful,
+                   "unfrozen_parameters",
+                   to.adapters ? "is passed over; the estimate trains adapters alone"
+                               : "is passed over; the estimate trains all");
   from.pass_over_words("gradient_checkpointing_kwargs.", "preserve_rng_state determinism_check");
   from.pass_over_words(
       "",
+      "trl ebft num_labels orpo_alpha rl_beta kto_desirable_weight kto_undesirable_weight "
+      "model_quantization_config_kwargs relora_prune_ratio lisa_step_interval "
+      "jagged_restart_steps eaft_alpha flex_attn_compile_kwargs "
       "tokenizer_use_mistral_common tokenizer_save_jinja_files processor_kwargs "
       "experimental_skip_move_to_device nvfp4_merge_aware lora_alpha_pattern "
       "peft_ensure_weight_tying merge_method torchdistx_path use_wandb mlflow_run_name "
@@ -447,7 +464,14 @@ inline std::string refusal_of(const training_config& config) {
   const auto weights = weights_of(config);
   if (config.weights && weights && *config.weights != *weights)
     return std::string("weights ") + text(*config.weights) + ": axolotl holds them in " +
-           text(*weights) + " beside bf16, which is taken";
+           text(*weights) + " beside such products, which is taken";
+  const bool has_own_word =
+      std::any_of(std::begin(own_optimizers), std::end(own_optimizers), [&](const auto& one) {
+        return says(config.optimizer, one.is);
+      });
+  if (config.optimizer && !has_own_word && hugging_face::word_near(*config.optimizer) == nullptr)
+    return "optimizer: axolotl has no word for one of its kind with such states; AdamW, Adafactor, "
+           "Lion, Muon, SGD without momentum, RMSprop or Adagrad is taken";
   const auto is_above_1 = [](const known<std::int64_t>& degree) { return degree && *degree > 1; };
   if (is_above_1(config.pipeline_parallel))
     return "pipeline_parallel " + std::to_string(*config.pipeline_parallel) +
@@ -541,7 +565,7 @@ inline void write_schedule(settings_writer& to, const training_config& config) {
   words::read_optimizer(from, to);
   detail::hugging_face::read_schedule(from, words::schedule, to);
   words::read_recomputation(from, to);
-  words::read_adapters(from, to);
+  words::read_adapters(from, to, read.why);
   words::read_engine(from, to);
   words::read_precision(from, to);
   words::read_attention(from, to);
@@ -554,8 +578,8 @@ inline void write_schedule(settings_writer& to, const training_config& config) {
   detail::hugging_face::doubt_quantised(from, "base_model", "load_in_4bit: true", to);
   words::read_plugins(from, to);
   words::read_liger(from, to);
-  words::take_defaults(from, to);
-  words::pass_the_rest_over(from);
+  words::take_defaults(from, read);
+  words::pass_the_rest_over(from, to);
   from.name_the_others();
   return read;
 }
@@ -572,8 +596,10 @@ inline void write_schedule(settings_writer& to, const training_config& config) {
   to.put("datasets", value::list{value::object{{"path", data_set_placeholder}}});
   to.put("output_dir", output_placeholder);
   if (config.steps) to.put("max_steps", *to.take(&training_config::steps));
-  if (!to.put_word("optimizer", &training_config::optimizer, detail::hugging_face::optimizer_words))
-    to.put_word("optimizer", &training_config::optimizer, words::own_optimizers);
+  if (!to.put_word(
+          "optimizer", &training_config::optimizer, detail::hugging_face::optimizer_words) &&
+      !to.put_word("optimizer", &training_config::optimizer, words::own_optimizers))
+    to.put("optimizer", detail::hugging_face::word_near(*config.optimizer));
   words::write_schedule(to, config);
   words::write_adapters(to, config);
   if (says(config.precision, training_precision::fp8)) {

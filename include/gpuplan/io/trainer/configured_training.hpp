@@ -383,6 +383,41 @@ void merge(T& into,
   }
 }
 
+// The stage of ZeRO that the name of DeepSpeed's file says: 3 of "ds_z3_config.json",
+// "zero3_bf16.json" and "stage_3.json".
+[[nodiscard]] inline known<int> stage_of_name(std::string_view path) {
+  std::string name;
+  for (const char c : path.substr(path.find_last_of('/') + 1)) name += gpuplan::detail::lower(c);
+  const auto is_digit = [&](std::size_t at) {
+    return at < name.size() && name[at] >= '0' && name[at] <= '9';
+  };
+  for (const std::string_view word : {"zero", "stage", "z"})
+    for (std::size_t at = name.find(word); at != std::string::npos; at = name.find(word, at + 1)) {
+      std::size_t next = at + word.size();
+      if (next < name.size() && (name[next] == '_' || name[next] == '-')) ++next;
+      if (is_digit(next) && name[next] <= '3' && !is_digit(next + 1)) return name[next] - '0';
+    }
+  return {};
+}
+
+// DeepSpeed's file may be named and not be there; a name may still say what counts most.
+inline void take_names_of_stages(read_config& of) {
+  training_config& to = of.config;
+  if (to.engine != "deepspeed" || to.zero_stage) return;
+  for (remark& said : of.remarks) {
+    if (said.file.empty() || said.key.find("deepspeed") == std::string::npos) continue;
+    const known<int> stage = stage_of_name(said.file);
+    if (!stage) continue;
+    to.zero_stage = *stage;
+    said.text += "; ZeRO-" + std::to_string(*stage) + " is taken, as its name has it";
+    if (said.file.find("offload") == std::string::npos || to.optimizer_on_host) return;
+    to.optimizer_on_host = true;
+    to.weights_on_host = *stage == 3;
+    said.text += ", with states on the host";
+    return;
+  }
+}
+
 }  // namespace detail
 
 /// Several files of one training as one: an earlier file counts before a later one, and what both
@@ -410,6 +445,11 @@ void merge(T& into,
       detail::merge(to.*member, from.*member, name, file.tool, all.remarks);
     });
   }
+  for (const read_config& file : files)
+    detail::for_each_member([&](const char*, auto member) {
+      if (!detail::is_said(all.config.*member)) all.config.*member = file.usual.*member;
+    });
+  detail::take_names_of_stages(all);
   return all;
 }
 
@@ -472,6 +512,12 @@ class training_builder {
 
   void set_layout() {
     parallelism& layout = to_.setup.parallelism;
+    if (config_.engine == "deepspeed" && !config_.zero_stage)
+      for (const remark& said : to_.remarks)
+        if (!said.file.empty() && said.key.find("deepspeed") != std::string::npos)
+          return refuse(said.key + " is " + shown(value(said.file)) +
+                        ", a file that is not here: it says the stage of ZeRO, by which memory is "
+                        "another; give it too");
     layout = layout_of(config_);
     const auto model_ranks = gpuplan::detail::checked_product(
         layout.tensor_parallel, layout.pipeline_parallel, layout.context_parallel);
@@ -516,7 +562,13 @@ class training_builder {
     const std::int64_t replicas = plan.data_parallel;
     plan.micro_batch = or_one(config_.micro_batch);
     plan.accumulation = or_one(config_.accumulation);
-    if (!config_.micro_batch)
+    // As DeepSpeed shares train_batch_size out
+    const auto others = gpuplan::detail::checked_product(replicas, plan.accumulation);
+    const bool is_shared = !config_.micro_batch && config_.global_batch && others.ok &&
+                           config_.engine == "deepspeed" &&
+                           *config_.global_batch % others.value == 0;
+    if (is_shared) plan.micro_batch = *config_.global_batch / others.value;
+    if (!config_.micro_batch && !is_shared)
       assume("micro_batch", "one sample of a forward and backward: no file states the micro-batch");
     if (config_.global_batch && !config_.accumulation) {
       const auto once = gpuplan::detail::checked_product(plan.micro_batch, replicas);

@@ -119,7 +119,9 @@ inline void read_arguments(settings_reader& from,
                            training_config& to,
                            read_config& all) {
   read_plain(from, argument_keys, to);
-  if (!to.learning_rate && !from.has("deepspeed")) to.learning_rate = usual_learning_rate;
+  // DeepSpeed's own file may say it.
+  if (!to.learning_rate)
+    (from.has("deepspeed") ? all.usual : to).learning_rate = usual_learning_rate;
   // -1: as many as there are epochs.
   if (const auto steps = from.integer("max_steps", -1); steps && *steps > 0) to.steps = *steps;
   read_schedule(from, {}, to);
@@ -133,18 +135,18 @@ inline void read_arguments(settings_reader& from,
     if (const auto is = from.flag(key); is && !to.recompute)
       to.recompute = *is ? recompute_mode::full : recompute_mode::none;
   read_accelerator(from, to);
-  // A flag, or in words of older versions: "full_shard auto_wrap".
+  // A flag, or in words of older versions: "full_shard auto_wrap", a list of them too.
   if (const value* const fsdp = from.find("fsdp", true)) {
-    const std::string* const words = fsdp->text();
-    const bool is_on = words != nullptr ? !words->empty() && *words != "false"
-                                        : fsdp->flag() != nullptr && *fsdp->flag();
-    const auto has = [&](const char* word) {
-      return words != nullptr && words->find(word) != std::string::npos;
-    };
+    std::string words = fsdp->text() != nullptr ? *fsdp->text() : std::string();
+    if (const value::list* const items = fsdp->items())
+      for (const value& each : *items)
+        if (each.text() != nullptr) words += (words.empty() ? "" : " ") + *each.text();
+    const bool is_on = fsdp->flag() != nullptr ? *fsdp->flag() : !words.empty() && words != "false";
+    const auto has = [&](const char* word) { return words.find(word) != std::string::npos; };
     if (is_on) {
       to.zero_stage = has("shard_grad_op") ? 2 : 3;  // default: reshard_after_forward true
       if (has("offload")) to.weights_on_host = to.optimizer_on_host = true;
-      if (words != nullptr && *words != "true")
+      if (!words.empty() && words != "true")
         from.remark_on(kind::outdated, "fsdp", "in words is old; true is taken, with fsdp_config");
       read_fsdp(from, true, 2, to);
       if (has("no_shard")) to.zero_stage = 0, to.engine = "ddp";
@@ -250,6 +252,7 @@ enum class trainer_kind { transformers, supervised, preferences, policy };
   const std::string_view script = program.substr(program.find_last_of('/') + 1);
   const bool is_script = script.ends_with(".py");
   const std::string_view word = is_script ? script : script.substr(script.find_last_of('.') + 1);
+  if (word.find("sft") != std::string_view::npos) return trainer_kind::supervised;
   if (word.find("grpo") != std::string_view::npos) return trainer_kind::policy;
   if (word.find("dpo") != std::string_view::npos) return trainer_kind::preferences;
   // as transformers names its examples: run_clm.py, run_mlm.py, run_glue.py
@@ -268,25 +271,67 @@ enum class trainer_kind { transformers, supervised, preferences, policy };
   return trainer_kind::transformers;
 }
 
+/// Whether a program is one of TRL's, or of transformers' examples: run_clm.py.
+[[nodiscard]] inline bool is_of_hugging_face(std::string_view program) {
+  const std::string_view script = program.substr(program.find_last_of('/') + 1);
+  return (script.starts_with("run_") && script.ends_with(".py")) ||
+         trainer_of(value::object(), program) != trainer_kind::transformers;
+}
+
 [[nodiscard]] inline double usual_learning_rate(trainer_kind by) {
   if (by == trainer_kind::transformers) return 5e-5;
   return by == trainer_kind::supervised ? 2e-5 : 1e-6;
 }
 
-/// Fills in what TrainingArguments and TRL's configs document, where no other file may say it.
-inline void take_defaults(training_config& to, trainer_kind by) {
+/// Fills in what TrainingArguments and TRL's configs document; beside DeepSpeed, whose file may say
+/// it, as what is usual.
+inline void take_defaults(read_config& read, trainer_kind by) {
+  training_config& to = read.config.engine == "deepspeed" ? read.usual : read.config;
   if (!to.micro_batch) to.micro_batch = 8;
   if (!to.accumulation) to.accumulation = 1;
   if (!to.clip_norm) to.clip_norm = 1.0;
   // Since 5.0, with PyTorch 2.8 and later
   if (!to.optimizer) to.optimizer = gpuplan::optimizer{.loop = optimizer_loop::fused};
-  if (!to.epochs && !to.steps) to.epochs = 3;
+  if (!read.config.epochs && !read.config.steps) to.epochs = 3;
   // TRL's; without them Accelerate's own file may say it.
   if (by == trainer_kind::transformers) return;
   if (!to.precision) to.precision = training_precision::bf16;
   if (!to.recompute) to.recompute = recompute_mode::full;
   if (!to.sequence_length && by != trainer_kind::policy) to.sequence_length = 1024;
   if (!to.weights) to.weights = number_format::fp32;
+}
+
+/// TRL's own files for Accelerate, by the names that its command takes.
+struct named_accelerate_file {
+  const char* name;
+  const char* engine;
+  int zero_stage;
+  std::int64_t gpus = 8;
+};
+inline constexpr named_accelerate_file accelerate_files_of_trl[] = {{"single_gpu", "ddp", 0, 1},
+                                                                    {"multi_gpu", "ddp", 0},
+                                                                    {"fsdp1", "fsdp1", 3},
+                                                                    {"fsdp2", "fsdp2", 3},
+                                                                    {"zero1", "deepspeed", 1},
+                                                                    {"zero2", "deepspeed", 2},
+                                                                    {"zero3", "deepspeed", 3}};
+[[nodiscard]] inline bool is_accelerate_file_of_trl(std::string_view name) {
+  for (const named_accelerate_file& each : accelerate_files_of_trl)
+    if (name == each.name) return true;
+  return false;
+}
+/// Of `trl sft` what it hands on to Accelerate.
+inline void read_trl_launch(settings_reader& from, training_config& to) {
+  if (const auto processes = from.integer("num_processes")) to.gpus = processes;
+  const std::string file = from.text("accelerate_config");
+  for (const named_accelerate_file& each : accelerate_files_of_trl) {
+    if (file != each.name) continue;
+    if (to.engine.empty()) {
+      to.engine = each.engine;
+      to.zero_stage = each.zero_stage;
+    }
+    if (!to.gpus) to.gpus = each.gpus;
+  }
 }
 
 inline void read_adapters(settings_reader& from, training_config& to) {
@@ -300,7 +345,6 @@ inline void read_adapters(settings_reader& from, training_config& to) {
   const auto nested = from.flag("use_bnb_nested_quant");
   if (four_bits && *four_bits)
     adapters.base = nested && *nested ? double_quantised_base : four_bit_base;
-  doubt_flags(from, {"load_in_8bit"});
   lora of_parameters{.targets = {}};
   read_targets(from, "lora_target_parameters", of_parameters);
   const lora_targets& parameters = of_parameters.targets;
@@ -513,6 +557,9 @@ inline std::string refusal_of_arguments(const training_config& config) {
   if (config.pipeline_parallel && *config.pipeline_parallel > 1)
     return "pipeline_parallel " + std::to_string(*config.pipeline_parallel) +
            ": transformers' Trainer has no pipelines; 1 is taken";
+  if (config.optimizer && word_near(*config.optimizer) == nullptr)
+    return "optimizer: TrainingArguments have no word for one of its kind with such states; AdamW, "
+           "Adafactor, Lion, SGD without momentum, RMSprop or Adagrad is taken";
   if (says(config.precision, training_precision::fp8))
     return "precision fp8: TrainingArguments have no word for it; Accelerate's file has";
   if (config.engine == "fsdp2") return flaw_of_fsdp(config);
@@ -549,7 +596,8 @@ inline void write_arguments(settings_writer& to, const training_config& config) 
   to.put_plain(argument_keys);
   if (config.steps) to.put("max_steps", *to.take(&training_config::steps));
   write_schedule(to, {}, config);
-  to.put_word("optim", &training_config::optimizer, optimizer_words);
+  if (config.optimizer && !to.put_word("optim", &training_config::optimizer, optimizer_words))
+    if (const char* const near = word_near(*config.optimizer)) to.put("optim", near);
   write_precision(to, config);
   if (config.engine == "fsdp2") {
     to.put("fsdp", true);
@@ -601,7 +649,8 @@ inline std::string started_by(const training_config& config) {
 
 /// Whether an object has arguments of transformers' Trainer, or of TRL.
 [[nodiscard]] inline bool looks_like_hugging_face_arguments(const value& settings) {
-  for (const char* const key : {"per_device_train_batch_size",
+  for (const char* const key : {"model_name_or_path",
+                                "per_device_train_batch_size",
                                 "num_train_epochs",
                                 "lr_scheduler_type",
                                 "save_strategy",
@@ -619,8 +668,9 @@ inline std::string started_by(const training_config& config) {
 /// in where it matters: 8 samples of a micro-batch, no accumulation, fused AdamW, gradients clipped
 /// at 1, 3 epochs; with TRL's keys bf16 over weights in fp32, recomputation, and, but with those of
 /// GRPO, 1024 tokens.
-/// Not beside `deepspeed`, whose own file may say it. Tested with transformers 5.23 and TRL 1.16.
-/// `program` is what reads them, which says whose they are: "dpo" of TRL, run_clm.py.
+/// Beside `deepspeed`, whose own file may say it, they are `read_config::usual`. Tested with
+/// transformers 5.23 and TRL 1.16. `program` is what reads them, which says whose they are: "dpo"
+/// of TRL, run_clm.py.
 [[nodiscard]] inline read_config read_hugging_face_arguments(const value& settings,
                                                              std::string_view program = {}) {
   read_config read{.tool = "hugging face"};
@@ -634,7 +684,11 @@ inline std::string started_by(const training_config& config) {
   detail::hugging_face::read_arguments(
       reader, detail::hugging_face::usual_learning_rate(by), read.config, read);
   detail::hugging_face::read_trl(reader, read.config, by, program);
-  if (read.config.engine != "deepspeed") detail::hugging_face::take_defaults(read.config, by);
+  if (by != detail::hugging_face::trainer_kind::transformers)
+    detail::hugging_face::read_trl_launch(reader, read.config);
+  detail::hugging_face::take_defaults(read, by);
+  if (says(reader.flag("load_in_8bit"), true))
+    read.why = detail::hugging_face::refusal_of_eight_bits("load_in_8bit is true", "load_in_4bit");
   detail::hugging_face::settle_weights(reader, read.config);
   detail::hugging_face::doubt_quantised(
       reader, "model_name_or_path", "load_in_4bit: true", read.config);

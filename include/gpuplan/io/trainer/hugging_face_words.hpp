@@ -136,6 +136,16 @@ inline constexpr word<gpuplan::optimizer> optimizer_words[] = {
       .states = number_format::int8}},
 };
 
+/// The word for an optimizer; of one that has none that of its kind with such states, or nullptr.
+[[nodiscard]] inline const char* word_near(const gpuplan::optimizer& is) {
+  const char* near = nullptr;
+  for (const word<gpuplan::optimizer>& one : optimizer_words) {
+    if (one.is == is) return one.name;
+    if (near == nullptr && one.is.kind == is.kind && one.is.states == is.states) near = one.name;
+  }
+  return near;
+}
+
 inline constexpr word<attention_kernel> attention_words[] = {
     {"sdpa", attention_kernel::automatic},
     {"flash_attention_2", attention_kernel::flash},
@@ -315,6 +325,15 @@ inline void doubt_quantised(settings_reader& from,
   }
 }
 
+/// Why a base in eight bits, or by another library, is refused: what would be taken as unquantised
+/// needs twice as much, or more. `said` is the key with its value, `taken` that of four bits.
+[[nodiscard]] inline std::string refusal_of_eight_bits(const std::string& said,
+                                                       const std::string& taken) {
+  return said +
+         "; of quantised weights the estimate knows bitsandbytes' four bits alone: " + taken +
+         ", or neither, is taken";
+}
+
 inline constexpr word<number_format> weights_words[] = {{"float32", number_format::fp32},
                                                         {"bfloat16", number_format::bf16},
                                                         {"float16", number_format::fp16}};
@@ -484,14 +503,22 @@ inline void read_fsdp(settings_reader& from, bool has_policy, int version, train
                                              {"HYBRID_SHARD_ZERO2", 2}};
   const auto take_strategy = [&](const std::string& key) {
     if (const auto stage = read_word<int>(from, key, strategies)) to.zero_stage = *stage;
-    if (from.text(key).rfind("HYBRID", 0) == 0)
+    if (from.text(key).rfind("HYBRID", 0) != 0) return;
+    if (to.gpus && to.nodes && *to.gpus % *to.nodes == 0)
+      to.shard_group = *to.gpus / *to.nodes;
+    else
       from.remark_on(
           kind::doubtful, key, "shares in each node; the file does not say among how many");
   };
   const std::string reshard = path("reshard_after_forward");
   const value* const reshards = from.find(reshard);
-  if (is_first && reshards != nullptr) {
-    from.remark_on(kind::contradicts, reshard, "is of FSDP 2; sharding_strategy is taken");
+  // Of FSDP 1 it is the newer name of the strategy.
+  if (is_first && reshards != nullptr && reshards->flag() != nullptr) {
+    from.remark_on(kind::contradicts,
+                   reshard,
+                   "is " + shown(*reshards) +
+                       ", which is of FSDP 2; of FSDP 1 FULL_SHARD, SHARD_GRAD_OP, NO_SHARD, "
+                       "HYBRID_SHARD or HYBRID_SHARD_ZERO2 is taken");
   } else if (reshards != nullptr && reshards->text() != nullptr && reshards->text()->size() > 5) {
     take_strategy(reshard);
   } else if (const auto is = from.flag(reshard)) {

@@ -49,6 +49,7 @@ inline std::string refusal_of(const training_config& config) {
   // What it has words for, and transformers has not.
   training_config others = config;
   if (says(config.precision, training_precision::fp8)) others.precision = training_precision::bf16;
+  if (says(config.optimizer, muon)) others.optimizer = {};
   if (says(config.trains, training::last_layers)) {
     if (config.adapters) return "adapters are there, and trains is not adapters";
     if (!config.last_layers || *config.last_layers < 1)
@@ -165,8 +166,8 @@ inline void write_own_precision(settings_writer& to, const training_config& conf
 /// What a file of LLaMA-Factory says. Its defaults that matter are filled in: LoRA of rank 8 at all
 /// linear layers, 2048 tokens, two last layers of `freeze`, recomputation unless it is disabled,
 /// and those of TrainingArguments (8 samples, fused AdamW, gradients clipped at 1, fp32), the
-/// latter not beside `deepspeed`. A file with Megatron's keys is one of USE_MCA=1 or
-/// USE_MEGATRON_BRIDGE=1. Tested with LLaMA-Factory 0.9.5.
+/// latter beside `deepspeed` as `read_config::usual`. A file with Megatron's keys is one of
+/// USE_MCA=1 or USE_MEGATRON_BRIDGE=1. Tested with LLaMA-Factory 0.9.5.
 [[nodiscard]] inline read_config read_llama_factory(const value& settings) {
   namespace words = detail::llama_factory;
   read_config read{.tool = "llama-factory"};
@@ -180,7 +181,7 @@ inline void write_own_precision(settings_writer& to, const training_config& conf
   words::forget_what_it_takes(read);
   detail::read_plain(from, words::plain_keys, to);
   if (!to.sequence_length) to.sequence_length = 2048;
-  words::read_method(from, to);
+  words::read_method(from, to, read.why);
   if (words::is_megatron(from)) words::read_megatron(from, to);
   words::read_precision(from, to);
   if (!to.weights) to.weights = words::weights_of(to);
@@ -189,8 +190,7 @@ inline void write_own_precision(settings_writer& to, const training_config& conf
   to.attention =
       detail::hugging_face::read_word<attention_kernel>(from, "flash_attn", words::attention_words);
   if (to.engine == "megatron") to.attention = {};  // Megatron chooses its own
-  if (to.engine != "deepspeed")
-    detail::hugging_face::take_defaults(to, detail::hugging_face::trainer_kind::transformers);
+  detail::hugging_face::take_defaults(read, detail::hugging_face::trainer_kind::transformers);
   detail::hugging_face::doubt_quantised(from, "model_name_or_path", "quantization_bit: 4", to);
   detail::remark_on_contradictions(
       from, to, [](std::string_view) { return "per_device_train_batch_size"; });

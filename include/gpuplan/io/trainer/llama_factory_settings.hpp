@@ -53,7 +53,8 @@ inline constexpr gpuplan::optimizer muon{.kind = optimizer_kind::muon};
 // What of TrainingArguments it takes where transformers is newer than what it is made for.
 inline void forget_what_it_takes(read_config& read) {
   std::erase_if(read.remarks, [](const remark& one) {
-    return one.is == kind::outdated && (one.key == "overwrite_output_dir" || one.key == "fsdp");
+    return one.is == kind::outdated &&
+           (one.key == "overwrite_output_dir" || one.key == "fsdp" || one.key == "warmup_ratio");
   });
 }
 
@@ -79,7 +80,10 @@ inline std::vector<std::string> names_of(settings_reader& from, const char* key)
   return names;
 }
 
-inline void read_adapters(settings_reader& from, training_config& to, bool is_used) {
+inline void read_adapters(settings_reader& from,
+                          training_config& to,
+                          bool is_used,
+                          std::string& why) {
   lora adapters{.rank = 8, .targets = all_linear};  // its defaults
   if (const auto rank = from.integer("lora_rank")) adapters.rank = *rank;
   hugging_face::read_targets(from, "lora_target", adapters);
@@ -106,11 +110,10 @@ inline void read_adapters(settings_reader& from, training_config& to, bool is_us
     if (*bits == 4 && (method.empty() || method == "bnb" || method == "bitsandbytes"))
       adapters.base = twice && !*twice ? four_bit_base : double_quantised_base;
     else
-      from.remark_on(kind::doubtful,
-                     "quantization_bit",
-                     "is " + std::to_string(*bits) + (method.empty() ? "" : " with ") +
-                         printable(method.substr(0, 80)) +
-                         "; of quantised weights the estimate knows bitsandbytes' four bits alone");
+      why = hugging_face::refusal_of_eight_bits("quantization_bit is " + std::to_string(*bits) +
+                                                    (method.empty() ? "" : " with ") +
+                                                    printable(method.substr(0, 80)),
+                                                "quantization_bit 4");
   }
   const bool makes_new = says(from.flag("create_new_adapter"), true);
   if (from.find("adapter_name_or_path", true) != nullptr && is_used && !makes_new)
@@ -160,7 +163,12 @@ inline void read_parts(settings_reader& from, training_config& to) {
   }
 }
 
-inline void read_method(settings_reader& from, training_config& to) {
+inline void read_method(settings_reader& from, training_config& to, std::string& why) {
+  if (!says(from.flag("do_train"), true))
+    from.remark_on(kind::missing,
+                   "do_train",
+                   "is not true, without which LLaMA-Factory trains nothing; the estimate is of a "
+                   "training");
   const std::string stage = from.text("stage");
   if (stage == "rm" || stage == "ppo" || stage == "dpo" || stage == "kto")
     from.remark_on(kind::doubtful,
@@ -172,7 +180,7 @@ inline void read_method(settings_reader& from, training_config& to) {
                    "is " + shown(value(stage)) + "; one of pt, sft, rm, ppo, dpo, kto is taken");
   const std::string given = from.text("finetuning_type");
   const std::string type = given.empty() ? "lora" : given;
-  read_adapters(from, to, type == "lora");
+  read_adapters(from, to, type == "lora", why);
   read_frozen(from, to, type == "freeze");
   if (type == "full")
     to.trains = training::full;
@@ -212,15 +220,16 @@ inline void read_precision(settings_reader& from, training_config& to) {
   }
 }
 
-// The format in which LLaMA-Factory has the weights that autocast casts to bf16: those that train
-// in fp32, frozen ones in bf16, but for those that Accelerate makes fp32 before fully_shard divides
-// them.
+// The format in which LLaMA-Factory has the weights that autocast casts: those that train in fp32,
+// frozen ones in that of the products, but for those that Accelerate makes fp32 before fully_shard
+// divides them.
 inline known<number_format> weights_of(const training_config& is) {
-  const bool is_cast =
-      says(is.precision, training_precision::bf16) || says(is.precision, training_precision::fp8);
+  const bool is_half = says(is.precision, training_precision::fp16);
+  const bool is_cast = is_half || says(is.precision, training_precision::bf16) ||
+                       says(is.precision, training_precision::fp8);
   if (!is_cast || is.engine == "deepspeed" || is.engine == "megatron" || is.last_layers) return {};
-  return is.adapters && !hugging_face::is_fsdp(is.engine) ? number_format::bf16
-                                                          : number_format::fp32;
+  if (!is.adapters || hugging_face::is_fsdp(is.engine)) return number_format::fp32;
+  return is_half ? number_format::fp16 : number_format::bf16;
 }
 
 inline bool is_megatron(settings_reader& from) {
@@ -293,11 +302,10 @@ inline void read_recomputation(settings_reader& from, training_config& to) {
                    "true is taken");
   // Which of torch's two checkpoints; of FSDP 2 always the newer.
   if (const auto reentrant = from.flag("use_reentrant_gc");
-      !is_off && to.engine != "fsdp2" && !says(reentrant, false))
+      !is_off && to.engine != "fsdp2" && says(reentrant, true))
     from.remark_on(kind::doubtful,
                    "use_reentrant_gc",
-                   "is not false, its default true; the estimate has checkpoints that are not "
-                   "reentrant");
+                   "is true; the estimate has checkpoints that are not reentrant");
   if (!is_off)
     to.recompute = recompute_mode::full;
   else if (!to.recompute)

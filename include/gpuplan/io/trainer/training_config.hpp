@@ -174,6 +174,7 @@ struct remark {
 struct read_config {
   std::string tool{};  // whose file it is: "axolotl"
   training_config config{};
+  training_config usual{};  // what the tool takes where none of a training's files says it
   std::vector<remark> remarks{};
   std::vector<std::string> not_understood{};  // keys, "fsdp_config.forward_prefetch"
   std::string gpu{};  // the kind that a job asks for, by its cluster's name of it: "a100", "H100"
