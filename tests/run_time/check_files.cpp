@@ -86,7 +86,7 @@ TEST_CASE("a file of adapters is what the library says of the same setup") {
   CHECK(made.plan == batch_plan{4, 1, 4});
   const transformer_memory memory{
       made.setup, usual_fragmentation, nccl_channels(catalog::rtx_4090)};
-  CHECK(value_of(rows, "verdict", "required_GiB").get<double>() ==
+  CHECK(value_of(rows, "verdict", "memory_GiB").get<double>() ==
         doctest::Approx(in(memory.required(made.plan), 1_GiB)));
   CHECK(value_of(rows, "verdict", "fits") ==
         (memory.required(made.plan) <= usable_memory(catalog::rtx_4090) ? "yes" : "no"));
@@ -331,7 +331,7 @@ TEST_CASE("gradients that wait whole for the last micro-batch may be reduced at 
   const json reduces = rows_of(
       file("accelerator_config: {gradient_accumulation_kwargs: {sync_each_batch: true}}\n"));
   CHECK(value_of(reduces, "verdict", "largest_micro_batch") > 0);
-  CHECK(value_of(reduces, "verdict", "required_GiB").get<double>() ==
+  CHECK(value_of(reduces, "verdict", "memory_GiB").get<double>() ==
         doctest::Approx(needed.get<double>()).epsilon(0.01));
 }
 
@@ -344,7 +344,7 @@ TEST_CASE("a model that is named counts, whatever the files' shape, and is one t
   const auto needed = [&](const std::vector<std::string>& more) {
     std::vector<std::string> all{script.name(), "--gpu", "h100_sxm5_80gb", "--gpus", "8"};
     all.insert(all.end(), more.begin(), more.end());
-    return value_of(json_answer(checked, all), "verdict", "required_GiB").get<double>();
+    return value_of(json_answer(checked, all), "verdict", "memory_GiB").get<double>();
   };
   CHECK(needed({"--model", "llama-3-8b"}) > 10 * needed({}));
   const outcome named = checked({script.name(), "--model", "llama-3-8b", "--gpus", "8"});
@@ -387,7 +387,7 @@ TEST_CASE("experts are in as many parts as Megatron-LM takes them where nothing 
     return json_answer(checked, {script.name(), "--gpu", "h100_sxm5_80gb", "--gpus", "8"});
   };
   const auto required = [](const json& of) {
-    return value_of(of, "verdict", "required_GiB").get<double>();
+    return value_of(of, "verdict", "memory_GiB").get<double>();
   };
   const std::string shared = "--expert-model-parallel-size 2 ";
   const json in_four = training(shared);
@@ -790,7 +790,7 @@ TEST_CASE("FlashAttention's package sees a window without a mask") {
   const auto required = [&](const std::string& text) {
     const temporary_file file(text);
     return value_of(
-               json_answer(checked, {file.name(), "--gpu", "h100-sxm"}), "verdict", "required_GiB")
+               json_answer(checked, {file.name(), "--gpu", "h100-sxm"}), "verdict", "memory_GiB")
         .get<double>();
   };
   io::read_config read = io::read_training_file("a.yaml", mistral);

@@ -172,13 +172,13 @@ TEST_CASE("a step of files takes what check says of them") {
     if (is_named) asked.insert(asked.begin(), "llama-3.2-1b");
     const json of_time = answer_of("time", asked).rows[0];
     CHECK(of_time["step_s"] == near(checked(of_check, "step_s")));
-    CHECK(of_time["memory_GiB"] == near(checked(of_check, "required_GiB")));
+    CHECK(of_time["memory_GiB"] == near(checked(of_check, "memory_GiB")));
     CHECK(of_time["gpus"] == checked(of_check, "gpus"));
     for (const char* degree : {"data_parallel", "micro_batch", "accumulation", "zero_stage"})
       CHECK(of_time[degree] == checked(of_check, degree));
     const json of_batch = answer_of("batch", asked).rows;
     CHECK(of_batch[0]["batch"] == checked(of_check, "effective_batch"));
-    CHECK(of_batch[0]["memory_GiB"] == near(checked(of_check, "required_GiB")));
+    CHECK(of_batch[0]["memory_GiB"] == near(checked(of_check, "memory_GiB")));
     CHECK(of_batch[1]["micro_batch"] == checked(of_check, "largest_micro_batch"));
     CHECK(output_of_command("memory", asked).status == 0);
   }
@@ -247,7 +247,7 @@ TEST_CASE("files accumulate as Accelerate does, as gpuplan check has them") {
         found.by_memory = std::max(found.by_memory, row["value"].get<double>());
     const words check{files[0], files[1], "--model", "llama-3.2-1b", "--gpu", "h100-sxm"};
     for (const json& row : answer_of("check", check).rows)
-      if (row["key"] == "required_GiB") found.by_check = row["value"].get<double>();
+      if (row["key"] == "memory_GiB") found.by_check = row["value"].get<double>();
     return found;
   };
   const two waits = peaks("");

@@ -112,11 +112,14 @@ io::table list(const char* title, const char* column, const std::vector<std::str
 // For programs: everything as rows of one table, those of a GPU with its id.
 io::table flat(const answer& made) {
   io::table table{
-      .columns = {{.name = "gpu"}, {.name = "what"}, {.name = "key"}, {.name = "value"}}};
+      .columns = {
+          {.name = "gpu"}, {.name = "what"}, {.name = "key"}, {.name = "value"}, {.name = "unit"}}};
   std::string gpu;
-  const auto add = [&](const char* what, const std::string& key, const io::cell& value) {
-    table.rows.push_back({gpu.empty() ? io::cell() : io::cell(gpu), what, key, value});
-  };
+  // Without a unit where the key says it.
+  const auto add =
+      [&](const char* what, const std::string& key, const io::cell& value, const char* unit = "") {
+        table.rows.push_back({gpu.empty() ? io::cell() : io::cell(gpu), what, key, value, unit});
+      };
   const batch_plan& plan = made.training.plan;
   const parallelism& layout = made.training.setup.parallelism;
   add("training", "model", made.model);
@@ -141,7 +144,7 @@ io::table flat(const answer& made) {
     gpu = judged.on.gpu.id;
     add("verdict", "fits", says.fits() ? "yes" : "no");
     if (!says.why_it_cannot_run.empty()) add("verdict", "cannot_run", says.why_it_cannot_run);
-    add("verdict", "required_GiB", io::cell(in(says.memory.total(), 1_GiB)));
+    add("verdict", "memory_GiB", io::cell(in(says.memory.total(), 1_GiB)));
     add("verdict", "usable_GiB", io::cell(in(says.usable, 1_GiB)));
     add("verdict", "peak", std::string(text(says.memory.when)));
     const memory_breakdown_part& most = largest_part_of(says.memory);
@@ -150,15 +153,15 @@ io::table flat(const answer& made) {
     add("verdict", "largest_micro_batch", io::cell(says.largest_micro_batch));
     if (says.step) {
       add("verdict", "step_s", io::cell(in(*says.step, 1_s)));
-      add("verdict", "step_low_s", io::cell(in(says.step_by_stack.low(), 1_s)));
-      add("verdict", "step_high_s", io::cell(in(says.step_by_stack.high(), 1_s)));
+      add("verdict", "step_s_low", io::cell(in(says.step_by_stack.low(), 1_s)));
+      add("verdict", "step_s_high", io::cell(in(says.step_by_stack.high(), 1_s)));
       add("verdict", "tokens_per_s", io::cell(in(says.rates.tokens, 1_tokens_per_s)));
-      add("verdict", "mfu", io::cell(says.rates.mfu));
+      add("verdict", "mfu_pct", io::cell(100 * says.rates.mfu));
     }
     for (const alternative& one : says.better)
-      add("better", one.change, io::cell(in(one.plan.step, 1_s)));
+      add("better", one.change, io::cell(in(one.plan.step, 1_s)), "s");
     for (const runs::remedy& one : says.remedies)
-      add("would fit", one.in_words, io::cell(in(one.needed, 1_GiB)));
+      add("would fit", one.in_words, io::cell(in(one.needed, 1_GiB)), "GiB");
   }
   gpu.clear();
   for (const io::remark& one : made.training.remarks) add(word_of(one.is), one.key, one.text);

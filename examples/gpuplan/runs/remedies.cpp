@@ -1,6 +1,7 @@
 #include "runs/remedies.hpp"
 
 #include <gpuplan/catalog/gpus.hpp>
+#include <gpuplan/detail/integer.hpp>
 #include <gpuplan/device_needs.hpp>
 #include <gpuplan/known.hpp>
 #include <gpuplan/memory/layouts.hpp>
@@ -26,6 +27,9 @@ class search {
          const gpu_spec& gpu,
          double fragmentation)
       : setup_(setup), one_(plan), gpu_(gpu), fragmentation_(fragmentation) {
+    // of the same batch: what is summed over micro-batches is there then
+    const auto micro_batches = detail::checked_product(plan.micro_batch, plan.accumulation);
+    if (micro_batches.ok) one_.accumulation = micro_batches.value;
     one_.micro_batch = 1;
   }
 

@@ -478,6 +478,7 @@ class Finding(Row):
     what: str
     key: str
     value: str | float | None
+    unit: str
 
 
 class Verdict(Row):
@@ -485,14 +486,14 @@ class Verdict(Row):
 
     gpu: str
     fits: bool
-    required_GiB: float
+    memory_GiB: float
     usable_GiB: float
     peak: str
     largest_part: str
     largest_part_GiB: float
     largest_micro_batch: int
     step_s: float | None
-    step_low_s: float | None
-    step_high_s: float | None
+    step_s_low: float | None
+    step_s_high: float | None
     tokens_per_s: float | None
-    mfu: float | None
+    mfu_pct: float | None

@@ -300,7 +300,8 @@ class megatron_lm_reader {
   }
   text.insert(text.find('\n') + 1,
               "# written for Megatron-LM of megatron-core 0.19.2; put your tokenizer in the place "
-              "of NullTokenizer\n");
+              "of NullTokenizer\n# Beside published weights: --rotary-base and --norm-epsilon as "
+              "the model's config.json has them; Megatron's are 10000 and 1e-5\n");
   made.files = {{"megatron_lm.sh", text + "\n"}};
   made.command = "bash megatron_lm.sh";
   made.not_written = detail::not_said_to_megatron(
