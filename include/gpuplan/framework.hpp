@@ -27,7 +27,7 @@ struct zero_settings {
   bool steps_while_building = false;  // so that the optimizer's states are there from then on
   bool renews_gradients = false;      // before each backward, where their sums are in fp32
   // stage 3
-  bool divides_while_building = false;  // deepspeed.zero.Init
+  bool divides_while_building = false;  // deepspeed.zero.Init; of four-bit matrices never
   std::int64_t prefetch_bucket = 50'000'000;
   std::int64_t persistence_threshold = 100'000;
   std::int64_t max_live_parameters = 1'000'000'000;

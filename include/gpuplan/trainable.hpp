@@ -78,10 +78,12 @@ enum class lora_bias {
 /// blocks of four-bit elements that share a scale (QLoRA: Dettmers et al. 2023, arXiv 2305.14314,
 /// section 3). A product makes its matrix in full, in the format of products, forward and backward.
 struct quantised_base {
-  std::int64_t block = 0;        // elements that share a scale; 0: nothing is quantised
-  std::int64_t scale_block = 0;  // int8 scales, so many of which share one; 0: fp32 scales
-  bool rest_in_fp32 = false;     // what is not quantised is cast to fp32 before training (PEFT's
-                                 // prepare_model_for_kbit_training)
+  std::int64_t block = 0;          // elements that share a scale; 0: nothing is quantised
+  std::int64_t scale_block = 0;    // int8 scales, so many of which share one; 0: fp32 scales
+  bool rest_in_fp32 = false;       // what is not quantised is cast to fp32 before training (PEFT's
+                                   // prepare_model_for_kbit_training)
+  bool in_weights_format = false;  // stored as elements of that, not as bytes
+                                   // (bnb_4bit_quant_storage)
 
   friend constexpr bool operator==(const quantised_base&, const quantised_base&) = default;
 };

@@ -226,8 +226,12 @@ TEST_CASE("adapters beside DeepSpeed, which zero.Init leaves as PEFT makes them"
     return transformer_memory{made.setup}.breakdown(made.plan).weights;
   };
   CHECK(weights_of("3") < weights_of("2"));
-  CHECK(has(made_of("2", "load_in_4bit: true\n").why,
-            "adapter_base_block 64 is not taken beside sharding deepspeed; 0 is"));
+  for (const char* const stage : {"2", "3"}) {
+    const io::configured_training made = made_of(stage, "load_in_4bit: true\n");
+    REQUIRE_MESSAGE(made, made.why);
+    CHECK(made.setup.trains.adapters.base ==
+          quantised_base{.block = 64, .in_weights_format = true});
+  }
 }
 
 TEST_CASE("weights have the format that a file states, and what none states is said") {

@@ -32,6 +32,7 @@ struct deepspeed_step {
   precision_recipe precision = bf16_master;
   bool optimizer_on_host = false;
   optimizer_kind optimizer = optimizer_kind::adamw;
+  quantised_base base{};
 };
 
 // Made by DeepSpeed 0.19.8, transformers 5.23, PEFT 0.21 and PyTorch 2.15, on a CUDA device without
@@ -52,6 +53,7 @@ training_setup setup_of(const deepspeed_step& row) {
   setup.parallelism.optimizer_on_host = row.optimizer_on_host;
   setup.trains.adapters.weights = row.weights;
   setup.trains.adapters.dropout = row.dropout;
+  setup.trains.adapters.base = row.base;
   return setup;
 }
 
@@ -110,6 +112,33 @@ TEST_CASE("adapters are cast to the weights' format, but where zero.Init made th
   CHECK(replay(narrow, plan)->peak.requested < replay(wide, plan)->peak.requested);
 }
 
+TEST_CASE("four-bit matrices are divided, but stay whole where a graph has them") {
+  const batch_plan plan{.micro_batch = 1, .data_parallel = 8};
+  const auto peak = [&](int zero_stage, bool reenters) {
+    training_setup setup = lora_under(zero_stage);
+    setup.trains.adapters.base = double_quantised_base;
+    setup.recompute = recompute_mode::full;
+    setup.framework.implementation.checkpoints_reenter = reenters;
+    setup.framework.engine.zero.prefetch_bucket = 0;
+    setup.framework.engine.zero.max_reuse_distance = 0;
+    setup.framework.engine.zero.reduce_bucket = 1'000'000;
+    return replay(setup, plan)->peak.requested;
+  };
+  const auto frozen = parameters(catalog::llama_3_2_1b).total() - 2048 * 128'256;
+  CHECK(peak(3, false) - peak(3, true) > frozen * 9 / 20);
+  CHECK(peak(2, true) - peak(3, true) > frozen * 9 / 20);
+  CHECK(peak(2, false) == peak(2, true));
+}
+
+TEST_CASE("zero.Init makes no quantised model") {
+  training_setup setup = lora_under(3);
+  setup.trains.adapters.base = four_bit_base;
+  const batch_plan plan{.micro_batch = 1, .data_parallel = 2};
+  const std::int64_t behind = replay(setup, plan)->peak.requested;
+  setup.framework.engine.zero.divides_while_building = true;
+  CHECK(replay(setup, plan)->peak.requested == behind);
+}
+
 TEST_CASE("what DeepSpeed is not described for beside adapters is refused") {
   const training_setup setup = lora_under(3);
   CHECK(validate(setup));
@@ -120,7 +149,6 @@ TEST_CASE("what DeepSpeed is not described for beside adapters is refused") {
     return !valid && valid.why()[what] >= 1;
   };
   CHECK(refuses(fact::adapter_magnitudes, [](lora& of) { of.magnitudes = true; }));
-  CHECK(refuses(fact::adapter_base_block, [](lora& of) { of.base = four_bit_base; }));
   CHECK(refuses(fact::copies_head, [](lora& of) { of.copy_head = true; }));
   CHECK(refuses(fact::adapter_embedding, [](lora& of) { of.targets.embedding = true; }));
   CHECK(refuses(fact::trainable_biases, [](lora& of) { of.bias = lora_bias::all; }));

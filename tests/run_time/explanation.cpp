@@ -170,6 +170,10 @@ TEST_CASE("likewise of adapters, whose base may be in four bits") {
     setup.trains.adapters.targets = all_linear;
     setup.trains.adapters.base = base;
     check_pieces(setup, {.micro_batch = 2});
+    setup.precision = bf16_master;
+    for (const int stage : {0, 2, 3})
+      check_pieces(divided(setup, &engine_classes::deepspeed, stage),
+                   {.micro_batch = 1, .data_parallel = 4});
   }
 }
 

@@ -281,9 +281,10 @@ class trained_beside {
     return layers_.push(one);
   }
 
-  /// The format that an adapter takes on first: that of a layer in blocks is no number's.
+  /// The format that an adapter takes on first: bytes are no number's.
   constexpr element format_of_base(const layer& one, element own) const {
-    return one.is_quantised ? own : t_.parameters[one.weight].data.format;
+    const bool has_none = one.is_quantised && base_.stored_as() == element::uint8;
+    return has_none ? own : t_.parameters[one.weight].data.format;
   }
   constexpr void move_to_device(
       int& moved, int parameter, const sizes& size, element first, element own) {

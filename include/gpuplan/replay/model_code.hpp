@@ -323,9 +323,7 @@ class model_code : public recomputer, public watched_adapters {
     return how.is_on && !how.weights_on_host && !how.are_flat && !how.divides_elements;
   }
   [[nodiscard]] constexpr bool casts_tables() const {
-    const engine& by = setup.framework.engine;
-    return !by.is->casts_adapters ||
-           (setup.parallelism.zero_stage == 3 && by.zero.divides_while_building);
+    return !setup.framework.engine.is->casts_adapters || detail::divides_while_building(setup);
   }
   /// Gives the parameter new memory, and hands out the old.
   constexpr int renew(int parameter) {
@@ -484,8 +482,11 @@ class model_code : public recomputer, public watched_adapters {
     return result;
   }
   constexpr value watched_linear(const tensor& given, const nn_module& by) {
-    return within_adapter(
-        given, by, [&](const tensor& x) { return shards->linear(x, watched(by)); });
+    return within_adapter(given, by, [&](const tensor& x) {
+      if (!by.is_quantised) return shards->linear(x, watched(by));
+      const value input = shards->module_begins(x, watched(by));
+      return shards->module_ends(quantised.linear(input, by.weight, by.bias), watched(by));
+    });
   }
   /// What runs a watched layer, within the module that is around it and its adapter.
   template <class Run>
@@ -708,6 +709,7 @@ class model_code : public recomputer, public watched_adapters {
     const auto first = static_cast<int>(t.nodes[by].argument[1]);
     for (int at = 0; at < most_beside; ++at) beside[at] = besides_[first + at];
     const tape::graph_place place = t.begin_graph();
+    const int leaves = t.leaves_so_far();
     {
       const value input = t.leaf(t.kept_by(by, 0));
       const value result = layer(index, input);
@@ -715,6 +717,7 @@ class model_code : public recomputer, public watched_adapters {
       out.of[0] = t.gradient_of(input);
     }
     t.forget(place);
+    t.drop_leaves(leaves);
   }
 
   /// The attention core, likewise.

@@ -35,6 +35,15 @@ class quantised_weights {
     return is_on() && kind != operator_kind::head && kind != operator_kind::head_dense;
   }
 
+  /// Whether a parameter on the device is stored in blocks,
+  [[nodiscard]] constexpr bool is_in_blocks(const tensor& data) const {
+    return t_.storages[data.storage].bytes != data.bytes();
+  }
+  /// as elements that hold no numbers.
+  [[nodiscard]] constexpr element stored_as() const {
+    return base().in_weights_format ? element_of(setup_.precision.weights) : element::uint8;
+  }
+
   /// Stores a matrix of `out x in` in blocks: a parameter.
   constexpr int add(std::int64_t out, std::int64_t in) {
     const int place = t_.reserve_parameter(false);
@@ -74,6 +83,7 @@ class quantised_weights {
       if (data.defined() && t_.storages[data.storage].bytes == data.bytes())
         t_.convert(data, element::fp32);
     }
+    t_.empty_cache();
   }
 
   /// As a layer multiplies: by the matrix in full, for as long as that takes.

@@ -157,12 +157,18 @@ namespace detail {
 [[nodiscard]] constexpr bool wraps_adapters(const training_setup& setup) {
   return setup.framework.engine.is->wraps_adapters && setup.trains.what == training::adapters;
 }
+/// Whether zero.Init makes the model; transformers has it make no quantised one.
+[[nodiscard]] constexpr bool divides_while_building(const training_setup& setup) {
+  const bool is_quantised =
+      setup.trains.what == training::adapters && setup.trains.adapters.base.block != 0;
+  return setup.parallelism.zero_stage == 3 && setup.framework.engine.zero.divides_while_building &&
+         !is_quantised;
+}
 /// In which format adapters train: as they were made, unless the engine casts them. DeepSpeed does
 /// not where zero.Init has made the model.
 [[nodiscard]] constexpr number_format format_of_adapters(const training_setup& setup) {
-  const engine& by = setup.framework.engine;
-  const bool stay = setup.parallelism.zero_stage == 3 && by.zero.divides_while_building;
-  return by.is->casts_adapters && !stay ? setup.precision.weights : setup.trains.adapters.weights;
+  const bool are_cast = setup.framework.engine.is->casts_adapters && !divides_while_building(setup);
+  return are_cast ? setup.precision.weights : setup.trains.adapters.weights;
 }
 }  // namespace detail
 

@@ -143,8 +143,9 @@ constexpr failure flaw_of_plain_adapters(const training_setup& setup) {
   if (kind != model_kind::decoder)
     return without_code(
         {{fact::model_kind, kind}, trains, sharding, {fact::takes, model_kind::decoder}});
+  const bool are_cast = setup.framework.engine.is->casts_adapters;
   return flaw_if_any({{fact::adapter_magnitudes, adapters.magnitudes},
-                      {fact::adapter_base_block, adapters.base.block},
+                      {fact::adapter_base_block, are_cast ? 0 : adapters.base.block},
                       {fact::adapter_embedding, adapters.targets.embedding},
                       {fact::trainable_biases, adapters.bias != lora_bias::none},
                       {fact::copies_embedding, adapters.copy_embedding},

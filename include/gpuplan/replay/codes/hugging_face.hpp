@@ -64,7 +64,8 @@ class hugging_face_decoder : public rotary_lm_code {
 
   constexpr void build_before_layers() override {
     if (!code().scales_embedding) return;
-    embedding_scale_ = t.charge(purpose::buffers)->make(sizes{}, element::fp32);
+    const element format = casts_tables() ? element::fp32 : weight_format;
+    embedding_scale_ = t.charge(purpose::buffers)->make(sizes{}, format);
     add_buffer(embedding_scale_);
   }
   constexpr void build_behind_layers() override {
@@ -148,9 +149,11 @@ class hugging_face_decoder : public rotary_lm_code {
   constexpr virtual value embed(const tensor& ids) {
     if (code().multiplies_embedding) return scale(t, embed_tokens(ids, tokens_));
     if (!code().scales_embedding) return embed_tokens(ids, tokens_);
+    enter(tokens_, true);
     const value rows = embedding(t, ids, tokens_.copy != none ? tokens_.copy : tokens_.weight);
     value scaled = multiply(t, rows, cast(t, embedding_scale_, rows->format));
     if (setup.recompute == recompute_mode::full) t.require_gradient(scaled.get());
+    leave(scaled, tokens_, true);
     return adapters.add_to_rows(std::move(scaled), tokens_.adapter, ids, embedding_scale_);
   }
   /// The mask of tokens of which those of a block see each other.

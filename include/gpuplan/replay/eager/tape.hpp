@@ -411,13 +411,15 @@ class tape : public storage_table {
     hold(of.storage);
     leaves_.push({.data = of});
   }
-  /// Lets go of what the graph of a loss that is gone held: such leaves with their gradients.
-  constexpr void drop_leaves() {
-    for (int at = 0; at < leaves_.size(); ++at) {
+  [[nodiscard]] constexpr int leaves_so_far() const { return leaves_.size(); }
+  /// Lets go of what a graph that is gone held, from such a leaf on: of that of a loss, from the
+  /// first. Leaves go with their gradients.
+  constexpr void drop_leaves(int first = 0) {
+    for (int at = first; at < leaves_.size(); ++at) {
       release(leaves_[at].data.storage);
       release(leaves_[at].gradient.storage);
     }
-    leaves_.resize_down(0);
+    leaves_.resize_down(first);
   }
   /// Makes the gradient of what no trained parameter led to arrive in it, as `requires_grad_()`
   /// does.
@@ -508,10 +510,12 @@ class tape : public storage_table {
   [[nodiscard]] constexpr bool has_stopped() const { return stopped_; }
   constexpr void begin_recompute(int region) {
     recomputes_ = region;
+    leaves_before_ = leaves_.size();
     computes_again_ = true;
     memory_->begin_again();
   }
   constexpr void end_recompute() {
+    drop_leaves(leaves_before_);
     recomputes_ = none;
     computes_again_ = false;
     stopped_ = false;
@@ -721,6 +725,7 @@ class tape : public storage_table {
   gathered_parameters gathering_{.is_on = false};
   recomputer* again_ = nullptr;
   growing_array<leaf_record> leaves_{};
+  int leaves_before_ = 0;    // this recomputation
   bool stops_early_ = true;  // a recomputation
   int region_ = none;
   int recomputes_ = none;

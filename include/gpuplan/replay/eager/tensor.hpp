@@ -55,10 +55,20 @@ class growing_array {
 };
 
 /// How elements are stored.
-enum class element : unsigned char { fp32, fp16, bf16, int64, boolean, complex64, int32, fp8 };
+enum class element : unsigned char {
+  fp32,
+  fp16,
+  bf16,
+  int64,
+  boolean,
+  complex64,
+  int32,
+  fp8,
+  uint8
+};
 
 [[nodiscard]] constexpr std::int64_t bytes_of(element format) {
-  constexpr std::int64_t bytes[] = {4, 2, 2, 8, 1, 8, 4, 1};
+  constexpr std::int64_t bytes[] = {4, 2, 2, 8, 1, 8, 4, 1, 1};
   return bytes[static_cast<int>(format)];
 }
 [[nodiscard]] constexpr bool is_half(element format) {

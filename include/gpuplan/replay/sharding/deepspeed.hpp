@@ -47,10 +47,10 @@ class deepspeed_engine : public sharding {
   constexpr void model_is_built() override {
     for (int at = 0; at < t_.parameters.size(); ++at)
       if (t_.parameters[at].trains) trained_.push(at);
-    // _cast_module_mixed_precision: of adapters, which PEFT makes in fp32. Where zero.Init has made
-    // the model, nothing is cast.
-    for (int at = 0; at < trained_.size() && !is_divided_while_building(); ++at)
-      t_.convert(t_.parameters[trained_[at]].data, format_);
+    // _cast_module_mixed_precision: of adapters, which PEFT makes in fp32, and of what it has cast
+    // to fp32 beside four-bit matrices. Where zero.Init has made the model, nothing is cast.
+    for (int at = 0; at < t_.parameters.size() && !is_divided_while_building(); ++at)
+      t_.convert(t_.parameters[at].data, format_);
     initialize();
   }
 
@@ -101,7 +101,7 @@ class deepspeed_engine : public sharding {
   constexpr virtual void update() = 0;
 
   [[nodiscard]] constexpr bool is_divided_while_building() const {
-    return stage_ == 3 && zero_.divides_while_building;
+    return detail::divides_while_building(setup_);
   }
   [[nodiscard]] constexpr bool is_pipeline() const { return pipeline_.is_on(); }
   [[nodiscard]] constexpr std::int64_t count(int parameter) const {

@@ -37,7 +37,7 @@ class deepspeed_stage_3 final : public deepspeed_engine {
     code.is_watched = true;
     code.adapters.watched = &code;
     t_.take_gradients(format_);
-    if (zero_.divides_while_building && ranks_ > 1)
+    if (is_divided_while_building() && ranks_ > 1)
       t_.gather_parameters({.ranks = ranks_,
                             .whole_format = format_,
                             .first_gradients = format_,
@@ -60,6 +60,7 @@ class deepspeed_stage_3 final : public deepspeed_engine {
   constexpr value module_ends(value result, const watched_module& given) override {
     if (t_.has_stopped()) return result;
     const watched_module by = as_hooks_see(given);
+    if (is_in_blocks(by.weight) && result->needs_gradient()) hold_blocks(by.weight);
     release(by, true);
     return with_hook(std::move(result), by, false);
   }
@@ -104,8 +105,9 @@ class deepspeed_stage_3 final : public deepspeed_engine {
     std::int64_t part = 0;  // of them on each rank
     status now = status::absent;
     bool persists = false;
-    bool active[2]{};          // in which of its modules it is at work
-    element format{};          // in which ranks have parts of it
+    bool active[2]{};  // in which of its modules it is at work
+    element format{};  // in which ranks have parts of it
+    bool is_in_blocks = false;
     int handle = none;         // of the gathering that nobody has waited for
     std::int64_t fetched = 0;  // for which step at last
   };
@@ -113,8 +115,8 @@ class deepspeed_stage_3 final : public deepspeed_engine {
   // copied.
   struct gathering {
     int buffer = none;
-    int wide_buffer = none;  // in fp32
-    int first = 0;           // of its members
+    int other_buffer = none;  // not in the weights' format
+    int first = 0;            // of its members
     int count = 0;
     int waiting = 0;
     bool is_complete = false;
@@ -131,6 +133,14 @@ class deepspeed_stage_3 final : public deepspeed_engine {
 
   [[nodiscard]] constexpr bool has_whole(int parameter) const {
     return t_.parameters[parameter].whole.defined();
+  }
+  [[nodiscard]] constexpr bool is_in_blocks(int parameter) const {
+    return parameter != none && states_of_[parameter].is_in_blocks;
+  }
+  // The context of MatMul4Bit has a view of what was gathered, which lives as long as the graph:
+  // what is freed is then not given back, and gathered again for the backward.
+  constexpr void hold_blocks(int parameter) {
+    if (has_whole(parameter)) t_.hold_with_graph(t_.parameters[parameter].whole);
   }
   [[nodiscard]] constexpr tensor& arrived(int parameter) const {
     parameter_record& record = t_.parameters[parameter];
@@ -165,20 +175,34 @@ class deepspeed_stage_3 final : public deepspeed_engine {
     parameter_record& record = t_.parameters[parameter];
     parameter_state made;
     made.elements = record.whole.defined() ? record.whole.count() : record.data.count();
+    made.format = record.data.format;
+    made.is_in_blocks = !record.whole.defined() && code_->quantised.is_in_blocks(record.data);
+    if (made.is_in_blocks) {
+      made.format = code_->quantised.stored_as();
+      made.elements = t_.storages[record.data.storage].bytes / bytes_of(made.format);
+    }
     made.part = ceil_div(made.elements, ranks_);
     made.persists = made.elements <= zero_.persistence_threshold;
-    made.format = record.data.format;
     states_of_.push(made);
     if (record.whole.defined()) return;
     if (ranks_ > 1) {
       record.whole = record.data;
-      record.whole.storage =
-          t_.storages.push({made.elements * bytes_of(made.format), none, 1, purpose::weights});
-      t_.name(record.whole.storage, {"gathered weight", parameter, nullptr, &record.whole});
+      reserve_whole(parameter);
     }
     const int part = make(purpose::weights, made.part * bytes_of(made.format));
     drop(record.data.storage);
     record.data.storage = part;
+  }
+  // The place of what will be gathered.
+  constexpr void reserve_whole(int parameter) {
+    const parameter_state& of = states_of_[parameter];
+    tensor& whole = t_.parameters[parameter].whole;
+    whole.storage =
+        t_.storages.push({of.elements * bytes_of(of.format), none, 1, purpose::weights});
+    if (of.is_in_blocks)
+      t_.name(whole.storage, {"gathered weight in 4 bits", parameter});
+    else
+      t_.name(whole.storage, {"gathered weight", parameter, nullptr, &whole});
   }
   [[nodiscard]] constexpr element trained_format() const { return states_of_[trained_[0]].format; }
 
@@ -314,7 +338,7 @@ class deepspeed_stage_3 final : public deepspeed_engine {
     gathering made;
     made.first = members_.size();
     made.count = made.waiting = parameters.size();
-    std::int64_t part = 0, wide_part = 0;
+    std::int64_t part = 0, other_bytes = 0;
     for (int at = 0; at < parameters.size(); ++at) {
       // by rising number
       int place = members_.push(parameters[at]);
@@ -324,21 +348,27 @@ class deepspeed_stage_3 final : public deepspeed_engine {
       parameter_state& of = states_of_[parameters[at]];
       of.now = status::in_flight;
       of.handle = handles_.size();
-      (of.format == format_ ? part : wide_part) += of.part;
+      if (of.format == format_)
+        part += of.part;
+      else
+        other_bytes += of.part * bytes_of(of.format);
       live_ += of.elements;
     }
     const auto aside = t_.on_stream(gathering_stream_);
     if (ranks_ > 1 && made.count == 1) {
-      give_memory(parameters[0], ranks_ * (part + wide_part));
+      give_memory(parameters[0], ranks_ * states_of_[parameters[0]].part);
     } else if (ranks_ > 1) {
       if (part > 0) made.buffer = make(purpose::buffers, ranks_ * part * bytes_of(format_));
-      if (wide_part > 0) made.wide_buffer = make(purpose::buffers, 4 * ranks_ * wide_part);
+      if (other_bytes > 0) made.other_buffer = make(purpose::buffers, ranks_ * other_bytes);
     }
     handles_.push(made);
   }
-  // Adapters are numbered behind a model that zero.Init has made. Of two formats, bf16 is first.
+  // Adapters are numbered behind a model that zero.Init has made. Of two formats, the weights' is
+  // first.
   [[nodiscard]] constexpr bool is_before(int one, int other) const {
-    const auto is_late = [&](int at) { return frozen_are_divided_ && t_.parameters[at].trains; };
+    const auto is_late = [&](int at) {
+      return states_of_[at].format != format_ || (frozen_are_divided_ && t_.parameters[at].trains);
+    };
     return is_late(one) != is_late(other) ? is_late(other) : one < other;
   }
 
@@ -360,13 +390,14 @@ class deepspeed_stage_3 final : public deepspeed_engine {
       const auto aside = t_.on_stream(gathering_stream_);
       for (int at = by.first; at < by.first + by.count; ++at) {
         parameter_state& member = states_of_[members_[at]];
-        if (by.buffer != none || by.wide_buffer != none) give_memory(members_[at], member.elements);
+        if (by.buffer != none || by.other_buffer != none)
+          give_memory(members_[at], member.elements);
         member.now = status::available;
       }
     }
     if (--by.waiting == 0) {
       drop(by.buffer);
-      drop(by.wide_buffer);
+      drop(by.other_buffer);
     }
     bool is_idle = true;
     for (int at = 0; at < handles_.size(); ++at) is_idle = is_idle && handles_[at].waiting == 0;
@@ -378,7 +409,15 @@ class deepspeed_stage_3 final : public deepspeed_engine {
   constexpr void free(int parameter) {
     parameter_state& of = states_of_[parameter];
     if (of.now != status::available || of.active[0] || of.active[1]) return;
-    if (has_whole(parameter)) t_.give_back(t_.parameters[parameter].whole.storage);
+    if (has_whole(parameter)) {
+      int& whole = t_.parameters[parameter].whole.storage;
+      if (of.is_in_blocks && t_.storages[whole].holders > 1) {
+        t_.release(whole);
+        reserve_whole(parameter);
+      } else {
+        t_.give_back(whole);
+      }
+    }
     of.now = status::absent;
     live_ -= of.elements;
   }
