@@ -33,6 +33,7 @@ struct deepspeed_step {
   bool optimizer_on_host = false;
   optimizer_kind optimizer = optimizer_kind::adamw;
   quantised_base base{};
+  bool magnitudes = false;  // of adapters
 };
 
 // Made by DeepSpeed 0.19.8, transformers 5.23, PEFT 0.21 and PyTorch 2.15, on a CUDA device without
@@ -54,6 +55,7 @@ training_setup setup_of(const deepspeed_step& row) {
   setup.trains.adapters.weights = row.weights;
   setup.trains.adapters.dropout = row.dropout;
   setup.trains.adapters.base = row.base;
+  setup.trains.adapters.magnitudes = row.magnitudes;
   return setup;
 }
 

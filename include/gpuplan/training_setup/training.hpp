@@ -144,7 +144,14 @@ constexpr failure flaw_of_plain_adapters(const training_setup& setup) {
     return without_code(
         {{fact::model_kind, kind}, trains, sharding, {fact::takes, model_kind::decoder}});
   const bool are_cast = setup.framework.engine.is->casts_adapters;
-  return flaw_if_any({{fact::adapter_magnitudes, adapters.magnitudes},
+  if (are_cast && adapters.magnitudes && setup.parallelism.zero_stage == 3)
+    return without_code({{fact::zero_stage, 3},
+                         {fact::adapter_magnitudes, true},
+                         sharding,
+                         {fact::takes, 0},
+                         {fact::takes, 1},
+                         {fact::takes, 2}});
+  return flaw_if_any({{fact::adapter_magnitudes, !are_cast && adapters.magnitudes},
                       {fact::adapter_base_block, are_cast ? 0 : adapters.base.block},
                       {fact::adapter_embedding, adapters.targets.embedding},
                       {fact::trainable_biases, adapters.bias != lora_bias::none},

@@ -193,6 +193,9 @@ inline void set_step(const training_config& config, training_setup& to) {
   if (config.adapters) {
     to.trains.what = training::adapters;
     to.trains.adapters = *config.adapters;
+    // As trainers store four-bit matrices, which matters where these are divided.
+    quantised_base& base = to.trains.adapters.base;
+    base.in_weights_format = base.block != 0 && to.framework.engine.is->casts_adapters;
   }
   if (config.optimizer) to.optimizer = *config.optimizer;
   if (config.clip_norm) to.optimizer.clips_gradients = *config.clip_norm > 0;
@@ -255,16 +258,13 @@ inline void share_as_accelerate(const training_config& config, training_setup& s
 }
 
 /// Has DeepSpeed's buffers as files say, where they say it. With ZeRO-3 transformers builds the
-/// model under zero.Init, and PEFT makes adapters behind it, which stay as they are; trainers store
-/// four-bit matrices in the weights' format.
+/// model under zero.Init, and PEFT makes adapters behind it, which stay as they are.
 inline void set_zero(const training_config& config, training_setup& setup) {
   engine& by = setup.framework.engine;
   if (!by.is->has_own_step) return;
   if (config.overlaps_reduction) by.overlaps_reduction = *config.overlaps_reduction;
   if (config.zero) by.zero = config.zero->is;
   by.zero.divides_while_building = config.adapters && setup.parallelism.zero_stage == 3;
-  quantised_base& base = setup.trains.adapters.base;
-  base.in_weights_format = base.block != 0;
   if (!config.zero) return;
   const std::int64_t width = setup.model.hidden_size;
   const auto square = gpuplan::detail::checked_product(width, width);

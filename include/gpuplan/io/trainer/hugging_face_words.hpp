@@ -440,7 +440,7 @@ inline std::string flaw_of_adapters(const training_config& config) {
   if (target_names(is.targets).empty())
     return "adapters.targets: not all of them are modules that LLaMA and its like have";
   quantised_base base = is.base;
-  base.rest_in_fp32 = false;  // the trainer's own matter
+  base.rest_in_fp32 = base.in_weights_format = false;  // the trainer's own matter
   const bool is_usual =
       base == quantised_base{} || base == four_bit_base || base == double_quantised_base;
   if (!is_usual)
