@@ -45,6 +45,8 @@ TEST_CASE("published totals: LLaMA and decoders of its make") {
   STATIC_CHECK(total(catalog::llama_2_13b) == 13'015'864'320);
   STATIC_CHECK(total(catalog::llama_2_70b) == 68'976'648'192);
   STATIC_CHECK(total(catalog::codellama_34b) == 33'743'970'304);
+  STATIC_CHECK(total(catalog::codellama_13b) == 13'016'028'160);
+  STATIC_CHECK(total(catalog::codellama_70b) == 68'976'910'336);
   STATIC_CHECK(total(catalog::llama_3_8b) == 8'030'261'248);
   STATIC_CHECK(total(catalog::llama_3_70b) == 70'553'706'496);
   STATIC_CHECK(total(catalog::llama_3_1_8b) == 8'030'261'248);
@@ -56,6 +58,11 @@ TEST_CASE("published totals: LLaMA and decoders of its make") {
   STATIC_CHECK(total(catalog::yi_6b) == 6'061'035'520);
   STATIC_CHECK(total(catalog::yi_9b) == 8'829'407'232);
   STATIC_CHECK(total(catalog::mistral_7b_v0_1) == 7'241'732'096);
+  STATIC_CHECK(total(catalog::mistral_7b_v0_2) == 7'241'732'096);
+  STATIC_CHECK(total(catalog::falcon3_1b) == 1'669'408'768);
+  STATIC_CHECK(total(catalog::falcon3_3b) == 3'227'655'168);
+  STATIC_CHECK(total(catalog::falcon3_7b) == 7'455'550'464);
+  STATIC_CHECK(total(catalog::falcon3_10b) == 10'305'653'760);
   STATIC_CHECK(total(catalog::mistral_small_24b_2501) == 23'572'403'200);
   STATIC_CHECK(total(catalog::llama_3_1_nemotron_nano_8b) == 8'030'261'248);
   STATIC_CHECK(total(catalog::phi_3_medium_4k) == 13'960'238'080);
@@ -70,10 +77,14 @@ TEST_CASE("published totals: Qwen") {
   STATIC_CHECK(total(catalog::qwen2_5_7b) == 7'615'616'512);
   STATIC_CHECK(total(catalog::qwen2_5_32b) == 32'763'876'352);
   STATIC_CHECK(total(catalog::qwen2_5_72b) == 72'706'203'648);
+  STATIC_CHECK(total(catalog::deepseek_r1_distill_qwen_1_5b) == 1'777'088'000);
   STATIC_CHECK(total(catalog::qwen3_0_6b) == 596'049'920);
   STATIC_CHECK(total(catalog::qwen3_8b) == 8'190'735'360);
   STATIC_CHECK(total(catalog::qwen3_14b) == 14'768'307'200);
   STATIC_CHECK(total(catalog::qwen3_32b) == 32'762'123'264);
+  STATIC_CHECK(total(catalog::qwen3_5_4b) == 4'205'751'296);
+  STATIC_CHECK(total(catalog::qwen3_5_9b) == 8'953'803'264);
+  STATIC_CHECK(total(catalog::qwen3_5_27b) == 26'895'998'464);
 }
 
 TEST_CASE("published totals: Gemma and OLMo") {

@@ -1,6 +1,6 @@
 #pragma once
 
-// LLaMA, and decoders of the same make: TinyLlama, SmolLM2, Yi, Mistral, Mixtral.
+// LLaMA, and decoders of the same make: TinyLlama, SmolLM2, Yi, Falcon 3, Mistral, Mixtral.
 
 #include <gpuplan/model.hpp>
 
@@ -83,6 +83,15 @@ inline constexpr transformer codellama_7b{
     .vocab_size = 32016,
 };
 
+inline constexpr transformer codellama_13b{
+    .name = "codellama-13b",
+    .num_hidden_layers = 40,
+    .hidden_size = 5120,
+    .intermediate_size = 13824,
+    .num_attention_heads = 40,
+    .vocab_size = 32016,
+};
+
 inline constexpr transformer codellama_34b{
     .name = "codellama-34b",
     .num_hidden_layers = 48,
@@ -91,6 +100,16 @@ inline constexpr transformer codellama_34b{
     .num_attention_heads = 64,
     .num_key_value_heads = 8,
     .vocab_size = 32000,
+};
+
+inline constexpr transformer codellama_70b{
+    .name = "codellama-70b",
+    .num_hidden_layers = 80,
+    .hidden_size = 8192,
+    .intermediate_size = 28672,
+    .num_attention_heads = 64,
+    .num_key_value_heads = 8,
+    .vocab_size = 32016,
 };
 
 inline constexpr transformer llama_3_8b{
@@ -244,6 +263,48 @@ inline constexpr transformer yi_34b{
     .vocab_size = 64000,
 };
 
+// Falcon 3, which is of LLaMA's make as earlier Falcons are not: litgpt 0.5.13 litgpt/config.py.
+
+inline constexpr transformer falcon3_1b{
+    .name = "falcon3-1b",
+    .num_hidden_layers = 18,
+    .hidden_size = 2048,
+    .intermediate_size = 8192,
+    .num_attention_heads = 8,
+    .num_key_value_heads = 4,
+    .vocab_size = 131072,
+};
+
+inline constexpr transformer falcon3_3b{
+    .name = "falcon3-3b",
+    .num_hidden_layers = 22,
+    .hidden_size = 3072,
+    .intermediate_size = 9216,
+    .num_attention_heads = 12,
+    .num_key_value_heads = 4,
+    .vocab_size = 131072,
+};
+
+inline constexpr transformer falcon3_7b{
+    .name = "falcon3-7b",
+    .num_hidden_layers = 28,
+    .hidden_size = 3072,
+    .intermediate_size = 23040,
+    .num_attention_heads = 12,
+    .num_key_value_heads = 4,
+    .vocab_size = 131072,
+};
+
+inline constexpr transformer falcon3_10b{
+    .name = "falcon3-10b",
+    .num_hidden_layers = 40,
+    .hidden_size = 3072,
+    .intermediate_size = 23040,
+    .num_attention_heads = 12,
+    .num_key_value_heads = 4,
+    .vocab_size = 131072,
+};
+
 // Mistral: Lightning-AI/litgpt@2685705 litgpt/config.py.
 
 inline constexpr transformer mistral_7b_v0_1{
@@ -255,6 +316,17 @@ inline constexpr transformer mistral_7b_v0_1{
     .num_key_value_heads = 8,
     .vocab_size = 32000,
     .sliding_window = 4096,
+};
+
+// As v0.1, without its window.
+inline constexpr transformer mistral_7b_v0_2{
+    .name = "mistral-7b-v0.2",
+    .num_hidden_layers = 32,
+    .hidden_size = 4096,
+    .intermediate_size = 14336,
+    .num_attention_heads = 32,
+    .num_key_value_heads = 8,
+    .vocab_size = 32000,
 };
 
 inline constexpr transformer mistral_7b_v0_3{

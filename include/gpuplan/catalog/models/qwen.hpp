@@ -164,6 +164,15 @@ inline constexpr transformer qwen2_5_72b{
     .attention_bias = true,
 };
 
+// DeepSeek's distillate of Qwen2.5-Math-1.5B, whose head is a matrix of its own: its config.json in
+// JEHoctor/llmfit-pypi 1.1.17, whose total confirms it.
+inline constexpr transformer deepseek_r1_distill_qwen_1_5b = [] {
+  transformer other = qwen2_5_1_5b;
+  other.name = "deepseek-r1-distill-qwen-1.5b";
+  other.tied_embeddings = false;
+  return other;
+}();
+
 // Qwen3 (arXiv 2505.09388): Lightning-AI/litgpt@2685705 litgpt/config.py.
 
 inline constexpr transformer qwen3_0_6b{
@@ -310,6 +319,42 @@ inline constexpr transformer qwen3_5_35b_a3b = [] {
   other.vocab_size = 248320;
   other.moe.num_experts = 256;
   other.moe.num_experts_per_tok = 8;
+  return other;
+}();
+
+// The dense ones: the defaults of Qwen3_5TextConfig are those of 9B; THUDM/slime
+// scripts/models/qwen3.5-27B.sh. What 4B has otherwise, and the heads of linear attention, are
+// recalled from their config.json, not read; the totals of checkpoints without images confirm them.
+
+inline constexpr transformer qwen3_5_9b = [] {
+  transformer other = qwen3_next_80b_a3b;
+  other.name = "qwen3.5-9b";
+  other.num_hidden_layers = 32;
+  other.hidden_size = 4096;
+  other.intermediate_size = 12288;
+  other.num_key_value_heads = 4;
+  other.vocab_size = 248320;
+  other.moe = {};
+  return other;
+}();
+
+inline constexpr transformer qwen3_5_4b = [] {
+  transformer other = qwen3_5_9b;
+  other.name = "qwen3.5-4b";
+  other.hidden_size = 2560;
+  other.intermediate_size = 9216;
+  other.tied_embeddings = true;
+  return other;
+}();
+
+inline constexpr transformer qwen3_5_27b = [] {
+  transformer other = qwen3_5_9b;
+  other.name = "qwen3.5-27b";
+  other.num_hidden_layers = 64;
+  other.hidden_size = 5120;
+  other.intermediate_size = 17408;
+  other.num_attention_heads = 24;
+  other.linear.num_value_heads = 48;
   return other;
 }();
 
