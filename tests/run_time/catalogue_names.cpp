@@ -101,7 +101,9 @@ TEST_CASE("a model is known by a part of its name and by its names elsewhere") {
   CHECK(means_models("unsloth/Meta-Llama-3.1-8B-bnb-4bit", {"llama-3.1-8b"}));
   CHECK(means_models("llama-2-7b-chat-hf", {"llama-2-7b"}));
   CHECK(means_models("mistralai/Mixtral-8x7B-Instruct-v0.1", {"mixtral-8x7b-v0.1"}));
-  CHECK(means_models("mistral-7b", {"mistral-7b-v0.1", "mistral-7b-v0.3"}));
+  CHECK(means_models("mistral-7b", {"mistral-7b-v0.1", "mistral-7b-v0.2", "mistral-7b-v0.3"}));
+  CHECK(means_models("google/gemma-2-2b-it", {"gemma-2-2b"}));  // not gemma-2b: each 2 counts
+  CHECK(means_models("Qwen/Qwen3-30B-A3B-Thinking-2507", {"qwen3-30b-a3b"}));
   CHECK(means_models("mistral-7b-instruct-v0.3", {"mistral-7b-v0.3"}));
   CHECK(means_models("google/gemma-2-9b-it", {"gemma-2-9b"}));
   CHECK(means_models("Qwen/Qwen3-30B-A3B-Instruct-2507", {"qwen3-30b-a3b"}));
@@ -125,11 +127,131 @@ TEST_CASE("a model is known by a part of its name and by its names elsewhere") {
   CHECK(means_models("llama 70b", {"llama-2-70b", "meta-llama-3-70b", "llama-3.1-70b"}));
 }
 
+struct published_name {
+  const char* name;
+  const char* id;
+};
+
+TEST_CASE("published models of the shape of another one are known by their names") {
+  for (const published_name& one : std::initializer_list<published_name>{
+           {"meta-llama/Llama-3.3-70B-Instruct", "llama-3.1-70b"},
+           {"unsloth/Llama-3.3-70B-Instruct-bnb-4bit", "llama-3.1-70b"},
+           {"nvidia/Llama-3.1-Nemotron-70B-Instruct-HF", "llama-3.1-70b"},
+           {"deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B", "deepseek-r1-distill-qwen-1.5b"},
+           {"deepseek-ai/DeepSeek-R1-Distill-Qwen-7B", "qwen2.5-7b"},
+           {"deepseek-ai/DeepSeek-R1-Distill-Qwen-14B", "qwen2.5-14b"},
+           {"deepseek-ai/DeepSeek-R1-Distill-Qwen-32B", "qwen2.5-32b"},
+           {"DeepSeek-R1-Distill-Llama-8B", "llama-3.1-8b"},
+           {"deepseek-ai/DeepSeek-R1-Distill-Llama-70B", "llama-3.1-70b"},
+           {"deepseek-ai/DeepSeek-R1-0528", "deepseek-r1"},
+           {"deepseek-ai/DeepSeek-R1-0528-Qwen3-8B", "qwen3-8b"},
+           {"deepseek-ai/DeepSeek-V3.1-Base", "deepseek-v3"},
+           {"Qwen/Qwen2.5-Coder-0.5B", "qwen2.5-0.5b"},
+           {"Qwen/Qwen2.5-Coder-1.5B-Instruct", "qwen2.5-1.5b"},
+           {"Qwen/Qwen2.5-Coder-3B", "qwen2.5-3b"},
+           {"Qwen/Qwen2.5-Coder-7B-Instruct", "qwen2.5-7b"},
+           {"Qwen/Qwen2.5-Coder-14B-Instruct", "qwen2.5-14b"},
+           {"Qwen/Qwen2.5-Coder-32B-Instruct", "qwen2.5-32b"},
+           {"Qwen/Qwen2.5-Math-1.5B", "qwen2.5-1.5b"},
+           {"Qwen/Qwen2.5-Math-7B-Instruct", "qwen2.5-7b"},
+           {"Qwen/QwQ-32B", "qwen2.5-32b"},
+           {"Qwen/QwQ-32B-Preview", "qwen2.5-32b"},
+           {"Qwen/Qwen3-Coder-30B-A3B-Instruct", "qwen3-30b-a3b"},
+           {"Qwen/Qwen3.5-4B", "qwen3.5-4b"},
+           {"Qwen/Qwen3.5-9B-Base", "qwen3.5-9b"},
+           {"Qwen/Qwen3.6-27B", "qwen3.5-27b"},
+           {"HuggingFaceH4/zephyr-7b-beta", "mistral-7b-v0.1"},
+           {"mistralai/Mistral-7B-Instruct-v0.1", "mistral-7b-v0.1"},
+           {"mistralai/Mistral-7B-Instruct-v0.2", "mistral-7b-v0.2"},
+           {"mistralai/Mistral-Nemo-Instruct-2407", "mistral-nemo-12b"},
+           {"mistralai/Mistral-Nemo-Base-2407", "mistral-nemo-12b"},
+           {"lmsys/vicuna-7b-v1.5", "llama-2-7b"},
+           {"lmsys/vicuna-13b-v1.5", "llama-2-13b"},
+           {"codellama/CodeLlama-7b-Instruct-hf", "codellama-7b"},
+           {"codellama/CodeLlama-7b-Python-hf", "llama-2-7b"},  // of 16 rows fewer
+           {"codellama/CodeLlama-13b-hf", "codellama-13b"},
+           {"codellama/CodeLlama-34b-Instruct-hf", "codellama-34b"},
+           {"codellama/CodeLlama-70b-hf", "codellama-70b"},
+           {"EleutherAI/pythia-1.4b-deduped", "pythia-1.4b"},
+           {"bigscience/bloomz-560m", "bloom-560m"},
+           {"bigscience/bloomz-7b1-mt", "bloom-7b1"},
+           {"bigscience/bloomz", "bloom"},
+           {"tiiuae/Falcon3-7B-Instruct", "falcon3-7b"},
+           {"tiiuae/Falcon3-10B-Base", "falcon3-10b"},
+           {"01-ai/Yi-1.5-9B-Chat", "yi-9b"},
+           {"01-ai/Yi-1.5-34B", "yi-34b"},
+           {"google/gemma-3-12b-pt", "gemma-3-12b-it"},
+           {"google/codegemma-7b-it", "gemma-7b"},
+           {"microsoft/Phi-4-reasoning-plus", "phi-4"},
+       }) {
+    CAPTURE(one.name);
+    CHECK(means_models(one.name, {one.id}));
+    CHECK(!catalog::models_named(one.name).is_base);
+  }
+  // Distillates are meant where their family is named.
+  CHECK(means_models("qwen 14b", {"qwen2.5-14b", "qwen3-14b"}));
+  CHECK(means_models("vicuna", {"llama-2-7b", "llama-2-13b"}));
+}
+
+TEST_CASE("other names are none of the catalogue's, and of models that it has") {
+  for (const catalog::other_name& other : catalog::other_names) {
+    CAPTURE(other.name);
+    CHECK(!catalog::find_model(other.name));
+    CHECK(detail::model_of_id(other.id) != nullptr);
+    CHECK(means_models(other.name, {other.id}));
+  }
+}
+
+TEST_CASE("a fine-tune that says its base has its shape") {
+  for (const published_name& one : std::initializer_list<published_name>{
+           {"NousResearch/Hermes-3-Llama-3.1-8B", "llama-3.1-8b"},
+           {"NousResearch/Hermes-3-Llama-3.1-70B", "llama-3.1-70b"},
+           {"NousResearch/DeepHermes-3-Llama-3-8B-Preview", "meta-llama-3-8b"},
+           {"princeton-nlp/gemma-2-9b-it-SimPO", "gemma-2-9b"},
+           {"huihui-ai/DeepSeek-R1-Distill-Qwen-7B-abliterated-v2", "qwen2.5-7b"},
+           {"somebody/Mistral-7B-Instruct-v0.2-medicine", "mistral-7b-v0.2"},
+           {"somebody/llama3.2-1b-support-tickets", "llama-3.2-1b"},
+       }) {
+    CAPTURE(one.name);
+    CHECK(means_models(one.name, {one.id}));
+    CHECK(catalog::models_named(one.name).is_base);
+  }
+}
+
 TEST_CASE("what is no name of a model means none") {
-  for (const char* name :
-       {"", "/", "instruct", "bert-base-cased", "DeepSeek-R1-Distill-Llama-8B"}) {
+  for (const char* name : {"",
+                           "/",
+                           "instruct",
+                           "bert-base-cased",
+                           "Salesforce/xgen-7b-8k-base",
+                           "google/gemma-3n-E4B-it",
+                           "google/gemma-4-31B-it",
+                           "openchat/openchat-3.5-0106",
+                           "teknium/OpenHermes-2.5-Mistral-7B",  // of which version is not said
+                           "allenai/Llama-3.1-Tulu-3-8B",        // nor is a whole name there
+                           "mlabonne/TwinLlama-3.1-8B",
+                           "somebody/Llama-3.1-8B-vision",  // of two parts
+                           "nvidia/Llama-3.1-Minitron-4B-Width-Base",
+                           "z-lab/Qwen3-8B-DFlash-b16",  // a draft
+                           "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B",
+                           "somebody/Llama-3.1-8B-to-4B",  // another size
+                           "llava-hf/llama3-llava-next-8b-hf",
+                           "Qwen/Qwen3-Embedding-8B",
+                           "microsoft/Phi-3.5-vision-instruct",
+                           "meta-llama/Llama-3.2-11B-Vision-Instruct"}) {
     CAPTURE(name);
     CHECK(means_models(name, {}));
+  }
+}
+
+TEST_CASE("a model is near to a name of its family, or to one that is mistyped") {
+  CHECK(catalog::nearest_model("gpt9") == "gpt2");
+  CHECK(catalog::nearest_model("lama-2-7b") == "llama-2-7b");
+  CHECK(catalog::nearest_model("meta-llama/Meta-Lama-3-8B") == "meta-llama-3-8b");
+  CHECK(catalog::nearest_model("google/gemma-4-31B-it") == "gemma-3-4b-it");
+  for (const char* name : {"", "/", "xgen-7b", "Salesforce/xgen-7b-8k-base", "openchat-3.5-0106"}) {
+    CAPTURE(name);
+    CHECK(catalog::nearest_model(name).empty());
   }
 }
 

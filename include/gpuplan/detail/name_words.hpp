@@ -61,12 +61,34 @@ class name_words {
       if (!has(others[at])) return false;
     return true;
   }
+  // Whether it has each of these as often as they do.
+  [[nodiscard]] constexpr bool has_each_of(const name_words& others) const {
+    for (std::size_t at = 0; at < others.size(); ++at)
+      if (count_of(others[at]) < others.count_of(others[at])) return false;
+    return true;
+  }
+  // Whether it has these one behind the other.
+  [[nodiscard]] constexpr bool has_run_of(const name_words& others) const {
+    for (std::size_t from = 0; from + others.count_ <= count_; ++from) {
+      std::size_t same = 0;
+      while (same < others.count_ && (*this)[from + same] == others[same]) ++same;
+      if (same == others.count_) return true;
+    }
+    return false;
+  }
 
  private:
   char characters_[128]{};
   unsigned char begins_[25]{};
   std::size_t size_ = 0;
   std::size_t count_ = 0;
+
+  [[nodiscard]] constexpr std::size_t count_of(std::string_view word) const {
+    std::size_t count = 0;
+    for (std::size_t at = 0; at < count_; ++at)
+      if ((*this)[at] == word) ++count;
+    return count;
+  }
 
   static constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
   static constexpr bool is_number(char c) { return is_digit(c) || c == '.'; }
