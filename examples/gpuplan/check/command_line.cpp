@@ -104,6 +104,7 @@ std::string remarks_in_words(const std::vector<io::remark>& remarks) {
 
 guides::printed answer_to(const request& asked, const guides::output& as) {
   answer made;
+  std::string of_base;
   const setups::trainer_files files = setups::read_trainer_files("FILE", asked.files);
   made.read = files.read;
   io::training_context context;
@@ -118,6 +119,7 @@ guides::printed answer_to(const request& asked, const guides::output& as) {
   if (!made.read.config.shape) {
     const setups::named_model named = setups::trained_model_named(
         {.text = made.model, .is_of_file = asked.model.empty() && files.names_model});
+    of_base = named.assumed;
     context.shape = named.shape;
     context.parts = named.parts;
     context.called = named.known_as;
@@ -128,6 +130,7 @@ guides::printed answer_to(const request& asked, const guides::output& as) {
   made.training = io::configured(made.read, context);
   if (!made.training)
     throw guides::bad_request(made.training.why + remarks_in_words(made.training.remarks));
+  if (!of_base.empty()) made.training.assumed.push_back({"model", of_base});
   if (!asked.model.empty() && !of_files.empty() && of_files != asked.model)
     made.training.assumed.push_back({"model", "--model " + asked.model + ", not " + of_files});
   const setups::gpu_of_job gpu_of_files = setups::gpu_of_files(made.read);

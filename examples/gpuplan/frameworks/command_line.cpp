@@ -247,6 +247,7 @@ std::string answer_to(const request& asked, const guides::output& as) {
   if (asked.model.text.empty() && asked.model.edits.empty())
     return guides::render(all_frameworks(), as);
   const setups::named_model model = setups::trained_model_named(asked.model);
+  if (!model.assumed.empty()) guides::remark(model.assumed);
   const answer made = frameworks_of(model);
   if (!is_for_people) return guides::render(joined(made), as);
   std::string text;

@@ -66,9 +66,10 @@ std::vector<const catalog::published_model*> models_of(const request& asked) {
       found.assign(meant.begin(), meant.end());
     }
     if (found.empty()) {
-      const auto nearest = catalog::find_model(words);
-      throw guides::bad_request("the catalogue has no model " + words + "; the nearest is " +
-                                std::string(nearest.why().subject));
+      const std::string nearest(catalog::nearest_model(words));
+      throw guides::bad_request(
+          "the catalogue has no model " + words +
+          (nearest.empty() ? ", nor one like it" : "; the nearest is " + nearest));
     }
   }
   if (!asked.kind.empty())

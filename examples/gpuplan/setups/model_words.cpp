@@ -268,16 +268,26 @@ std::string line_of(const catalog::published_model& model, std::size_t width) {
                     : line + "  " + describe_model::rounded(count) + " parameters";
 }
 
-void take_named(const std::string& name, named_model& to) {
+// What is not found, and what is near; its own shape does for any.
+std::string not_found(const std::string& name, bool is_of_file) {
+  const std::string nearest(catalog::nearest_model(name));
+  return "MODEL " + name + ": neither a file or folder, nor a model of the catalogue" +
+         (nearest.empty() ? "; " : "; the nearest is " + nearest + ", and ") +
+         "gpuplan models lists all; its config.json is taken" +
+         (is_of_file ? ", as one more file" : ", by its path");
+}
+
+void take_named(const std::string& name, bool is_of_file, named_model& to) {
   const catalog::model_list meant = catalog::models_named(name);
-  if (meant.count == 1) return take_from_catalogue(**meant.begin(), to);
-  if (meant.count == 0) {
-    const auto nearest = catalog::find_model(name);
-    throw bad_request(
-        "MODEL " + name + ": neither a file or folder, nor a model of the catalogue" +
-        (nearest ? std::string() : "; the nearest is " + std::string(nearest.why().subject)) +
-        ", and gpuplan models lists all");
+  if (meant.count == 1) {
+    take_from_catalogue(**meant.begin(), to);
+    if (!meant.is_base) return;
+    to.assumed = io::printable(name) + " has the shape of " + to.name +
+                 " by its name; its config.json would say it";
+    to.remarks.push_back(to.assumed);
+    return;
   }
+  if (meant.count == 0) throw bad_request(not_found(name, is_of_file));
   std::size_t width = 0;
   for (const catalog::published_model* model : meant)
     width = std::max(width, std::string_view(model->id).size());
@@ -354,7 +364,7 @@ named_model model_named(const model_words& given) {
     if (is_config)
       take_config(given.text, name_in_config(given.text), made);
     else if (file.empty())
-      take_named(given.text, made);
+      take_named(given.text, given.is_of_file, made);
     else
       take_config(guides::read_file("MODEL", file), io::printable(file), made);
   } else if (given.shape) {

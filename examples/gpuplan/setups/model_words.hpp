@@ -42,10 +42,11 @@ struct named_model {
   gpuplan::catalog::published_model published{};  // empty where it is none of the catalogue's
   gpuplan::layer_dropouts dropouts{};             // of a config.json, in its class's own code
   std::vector<std::string> remarks{};             // on where the shape comes from
+  std::string assumed{};  // that a fine-tune has the shape of its base; empty: nothing is
 };
 
 /// The model meant, with a shape that `validate` accepts. Throws `guides::bad_request`: where
-/// several models are meant, with a line for each of them; where none is, with the nearest.
+/// several models are meant, with a line for each of them; where none is, with one near.
 [[nodiscard]] named_model model_named(const model_words& given);
 /// Likewise, that trainers' files configure: throws too where the model is made of several.
 [[nodiscard]] named_model configured_model_named(const model_words& given);

@@ -345,6 +345,7 @@ void set_length_and_encodings(const arguments& given, training_setup& to) {
 // The model with its code; how it trains is not checked.
 named_setup read_model(const arguments& given) {
   const named_model model = trained_model_named(given.model);
+  if (!model.assumed.empty()) guides::remark(model.assumed);
   named_setup made{.name = model.name, .setup = given.setup, .parts = model.parts};
   made.setup.model = model.shape;
   made.setup.composite = model.parts.get();
