@@ -114,12 +114,13 @@ const transformer* shape_by_name(std::string_view name, double parameters) {
   return nullptr;
 }
 
-// Of the catalogue's decoders without experts the one nearest in parameters.
+// Of the catalogue's decoders without experts or linear attention the one nearest in parameters.
 const transformer& nearest_shape(double parameters) {
   const transformer* nearest = nullptr;
   double apart = std::numeric_limits<double>::infinity();
   for (const catalog::published_model& known : catalog::models) {
     if (!is_decoder(known) || known.shape->moe.num_experts != 0 ||
+        known.shape->full_attention_interval != 0 ||
         known.shape->norm != gpuplan::norm_kind::rms_norm ||
         known.shape->norm_at != gpuplan::norm_position::before)
       continue;

@@ -91,6 +91,18 @@ TEST_CASE("a model is a name, a part of one, a file, a folder, or options") {
   fails("model", {empty.path().string()}, "the folder has no config.json");
   fails("model", {"mistral-7b"}, "  mistral-7b-v0.3  7.25 B parameters");
   fails("model", {"lama-2-7b"}, "the nearest is llama-2-7b, and gpuplan models lists all");
+  fails("model",
+        {"xgen-7b"},
+        "nor a model of the catalogue; gpuplan models lists all; a config.json of a known type is "
+        "taken, by its path");
+  CHECK_THROWS_WITH(static_cast<void>(setups::model_named({.text = "xgen-7b", .is_of_file = true})),
+                    doctest::Contains("a config.json of a known type is taken, as one more file"));
+  CHECK(shape("HuggingFaceH4/zephyr-7b-beta").assumed.empty());
+  const setups::named_model tuned = shape("NousResearch/Hermes-3-Llama-3.1-8B");
+  CHECK(tuned.known_as == "llama-3.1-8b");
+  CHECK(tuned.assumed ==
+        "NousResearch/Hermes-3-Llama-3.1-8B has the shape of llama-3.1-8b by its name; its "
+        "config.json would say it");
   setups::model_words changed{.text = "gpt2"};
   changed.edits.emplace_back([](gpuplan::transformer& model) { model.num_hidden_layers = 3; });
   changed.changed.emplace_back("--num-hidden-layers 3");

@@ -273,7 +273,7 @@ std::string not_found(const std::string& name, bool is_of_file) {
   const std::string nearest(catalog::nearest_model(name));
   return "MODEL " + name + ": neither a file or folder, nor a model of the catalogue" +
          (nearest.empty() ? "; " : "; the nearest is " + nearest + ", and ") +
-         "gpuplan models lists all; its config.json is taken" +
+         "gpuplan models lists all; a config.json of a known type is taken" +
          (is_of_file ? ", as one more file" : ", by its path");
 }
 
