@@ -268,6 +268,9 @@ TEST_CASE("what changes a step of LLaMA-Factory and is not estimated is said") {
     CHECK(doubts(one.key + (": " + std::string(one.changes)), one.key));
     CHECK_FALSE(doubts(one.key + (": " + std::string(one.usual)), one.key));
   }
+  // Its default is true, which is little but beside DeepSpeed.
+  CHECK_FALSE(doubts("", "use_reentrant_gc"));
+  CHECK(doubts("deepspeed: ds_z3_config.json", "use_reentrant_gc"));
   // FSDP 2's checkpoints and those that are not there are not reentrant.
   const std::string reentrant = "use_reentrant_gc: true\n";
   CHECK_FALSE(doubts(reentrant + "fsdp: full_shard auto_wrap\nfsdp_config: {version: 2}",

@@ -302,10 +302,11 @@ inline void read_recomputation(settings_reader& from, training_config& to) {
                    "true is taken");
   // Which of torch's two checkpoints; of FSDP 2 always the newer.
   if (const auto reentrant = from.flag("use_reentrant_gc");
-      !is_off && to.engine != "fsdp2" && says(reentrant, true))
+      !is_off && to.engine != "fsdp2" && (reentrant ? *reentrant : to.engine == "deepspeed"))
     from.remark_on(kind::doubtful,
                    "use_reentrant_gc",
-                   "is true; the estimate has checkpoints that are not reentrant");
+                   std::string("is ") + (reentrant ? "true" : "not there, by default true") +
+                       "; the estimate has checkpoints that are not reentrant");
   if (!is_off)
     to.recompute = recompute_mode::full;
   else if (!to.recompute)
