@@ -274,12 +274,6 @@ TEST_CASE("faults in arguments of transformers are said") {
                 kind::missing,
                 "fsdp_config.auto_wrap_policy"));
   CHECK(says_of("torch_compile: true", kind::doubtful, "torch_compile"));
-  CHECK(says_of("gradient_checkpointing_kwargs: {use_reentrant: true}",
-                kind::doubtful,
-                "gradient_checkpointing_kwargs.use_reentrant"));
-  CHECK_FALSE(says_of("gradient_checkpointing_kwargs: {use_reentrant: false}",
-                      kind::doubtful,
-                      "gradient_checkpointing_kwargs.use_reentrant"));
   CHECK(says_of("beta: 0.1", kind::doubtful, "beta"));
   CHECK(says_of("beta: 0.1\nnum_generations: 8", kind::doubtful, "num_generations"));
   CHECK(says_of("beta: 0.1\nnum_generations: 8", kind::doubtful, "beta"));

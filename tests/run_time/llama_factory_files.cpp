@@ -257,8 +257,7 @@ TEST_CASE("what changes a step of LLaMA-Factory and is not estimated is said") {
     const char* changes;
     const char* usual;
   };
-  for (const asked& one : {asked{"use_reentrant_gc", "true", "false"},
-                           asked{"moe_aux_loss_coef", "0.001", "0"},
+  for (const asked& one : {asked{"moe_aux_loss_coef", "0.001", "0"},
                            asked{"upcast_layernorm", "true", "false"},
                            asked{"add_tokens", "'<a>,<b>'", "null"},
                            asked{"quantization_device_map", "auto", "null"},
@@ -268,14 +267,15 @@ TEST_CASE("what changes a step of LLaMA-Factory and is not estimated is said") {
     CHECK(doubts(one.key + (": " + std::string(one.changes)), one.key));
     CHECK_FALSE(doubts(one.key + (": " + std::string(one.usual)), one.key));
   }
-  // Its default is true, which is little but beside DeepSpeed.
-  CHECK_FALSE(doubts("", "use_reentrant_gc"));
-  CHECK(doubts("deepspeed: ds_z3_config.json", "use_reentrant_gc"));
-  // FSDP 2's checkpoints and those that are not there are not reentrant.
-  const std::string reentrant = "use_reentrant_gc: true\n";
-  CHECK_FALSE(doubts(reentrant + "fsdp: full_shard auto_wrap\nfsdp_config: {version: 2}",
-                     "use_reentrant_gc"));
-  CHECK_FALSE(doubts(reentrant + "disable_gradient_checkpointing: true", "use_reentrant_gc"));
+  // Checkpoints re-enter by default, but FSDP 2's and those that are not there.
+  const auto reenters = [](const std::string& text) {
+    return says(read_llama_factory_text("stage: sft\n" + text).config.checkpoints_reenter, true);
+  };
+  CHECK(reenters(""));
+  CHECK(reenters("deepspeed: ds_z3_config.json"));
+  CHECK_FALSE(reenters("use_reentrant_gc: false"));
+  CHECK_FALSE(reenters("fsdp: full_shard auto_wrap\nfsdp_config: {version: 2}"));
+  CHECK_FALSE(reenters("disable_gradient_checkpointing: true"));
   CHECK(
       says(read_llama_factory_text("stage: sft\nray_num_workers: 4").config.gpus, std::int64_t{4}));
 }
@@ -295,6 +295,7 @@ TEST_CASE("what is written for LLaMA-Factory is read back") {
        "optimizer",
        "precision",
        "recompute",
+       "checkpoints_reenter",
        "recompute_span",
        "sequence_length",
        "tensor_parallel",

@@ -260,6 +260,7 @@ void choose_framework(const arguments& given, const named_model& model, training
   to.framework = chosen->framework;
   to.framework.implementation.liger_kernels = given.liger;
   to.framework.implementation.cut_cross_entropy = given.cut_cross_entropy;
+  to.framework.implementation.checkpoints_reenter = given.checkpoints_reenter;
   to.framework.implementation.compiles_layers = given.compiles_layers;
   to.framework.implementation.compiles_loss = given.compiles_loss;
   const io::training_config& said = given.files.config;

@@ -56,6 +56,7 @@ struct arguments {
   bool quantised_weights = false;
   bool liger = false;
   bool cut_cross_entropy = false;
+  bool checkpoints_reenter = false;  // files say so
   bool compiles_layers = false;
   bool compiles_loss = false;
   bool cuda_graphs = false;  // of a step's passes, whatever files say

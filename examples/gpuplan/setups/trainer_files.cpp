@@ -84,6 +84,7 @@ void tell_all(const CLI::App& app, arguments& given) {
     if (one.member == "liger_kernels" && !is_given("--liger")) given.liger = false;
     if (one.member == "cut_cross_entropy" && !is_given("--cut-cross-entropy"))
       given.cut_cross_entropy = false;
+    if (one.member == "checkpoints_reenter") given.checkpoints_reenter = false;
     if (one.member == "compiles_layers" && !is_given("--compile")) given.compiles_layers = false;
     if (one.member == "compiles_loss" && !is_given("--compile")) given.compiles_loss = false;
   }
@@ -140,6 +141,7 @@ void take_files(const io::read_config& files, arguments& to) {
   if (const char* own = io::framework_of_tool(files.tool)) to.framework = own;
   if (said.liger_kernels) to.liger = *said.liger_kernels;
   if (said.cut_cross_entropy) to.cut_cross_entropy = *said.cut_cross_entropy;
+  if (said.checkpoints_reenter) to.checkpoints_reenter = *said.checkpoints_reenter;
   if (said.compiles_layers) to.compiles_layers = *said.compiles_layers;
   if (said.compiles_loss) to.compiles_loss = *said.compiles_loss;
   if (said.sequence_length) to.setup.sequence_length = *said.sequence_length;

@@ -160,7 +160,7 @@ inline void read_adapters(settings_reader& from, training_config& to, std::strin
     why = hugging_face::refusal_of_eight_bits("load_in_8bit is true", "load_in_4bit: true");
   else if (has_eight_bits)
     from.remark_on(kind::missing, "adapter", "is not there; eight bits train with adapters alone");
-  hugging_face::doubt_flags(from, {"relora", "gradient_checkpointing_kwargs.use_reentrant"});
+  hugging_face::doubt_flags(from, {"relora"});
 }
 
 inline void read_engine(settings_reader& from, training_config& to) {
@@ -208,6 +208,7 @@ inline void read_engine(settings_reader& from, training_config& to) {
 }
 
 inline void read_recomputation(settings_reader& from, training_config& to) {
+  const auto reenters = from.flag("gradient_checkpointing_kwargs.use_reentrant");
   const value* const found = from.find("gradient_checkpointing");
   const std::string* const word = found == nullptr ? nullptr : found->text();
   if (word != nullptr && (word->rfind("offload", 0) == 0 || *word == "unsloth")) {
@@ -217,6 +218,7 @@ inline void read_recomputation(settings_reader& from, training_config& to) {
                    "moves inputs of layers to the host; the estimate keeps them on the device");
   } else if (const auto is = from.flag("gradient_checkpointing")) {
     to.recompute = *is ? recompute_mode::full : recompute_mode::none;
+    if (says(reenters, true)) to.checkpoints_reenter = true;
     // Which of torch's two checkpoints: where nothing is said, the older for ZeRO-3 alone.
     if (*is && from.has("deepspeed") && !from.has("gradient_checkpointing_kwargs.use_reentrant") &&
         !from.has("unfrozen_parameters") && !from.has("rl"))
@@ -633,7 +635,9 @@ inline void write_schedule(settings_writer& to, const training_config& config) {
   } else if (config.recompute && *config.recompute != recompute_mode::selective) {
     const bool is_full = *to.take(&training_config::recompute) == recompute_mode::full;
     to.put("gradient_checkpointing", is_full);
-    if (is_full) to.put("gradient_checkpointing_kwargs.use_reentrant", false);
+    if (is_full)
+      to.put("gradient_checkpointing_kwargs.use_reentrant",
+             says(to.take(&training_config::checkpoints_reenter), true));
   }
   // What packing makes of a micro-batch
   if (says(config.packing, true) &&

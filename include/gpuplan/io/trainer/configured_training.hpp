@@ -633,6 +633,7 @@ class training_builder {
       if (engine == known->name->text) software.engine.is = known;
     set_zero(config_, to_.setup);
     software.implementation.liger_kernels = says_yes(config_.liger_kernels);
+    software.implementation.checkpoints_reenter = says_yes(config_.checkpoints_reenter);
     if (config_.fuses_loss && software.implementation.transformer_engine)
       software.implementation.fuses_loss = *config_.fuses_loss;
     software.implementation.cut_cross_entropy = says_yes(config_.cut_cross_entropy);
@@ -742,6 +743,10 @@ class training_builder {
     without(as.liger_kernels, "liger_kernels", "none of Liger's kernels: ", [](training_setup& of) {
       of.framework.implementation.liger_kernels = false;
     });
+    without(as.checkpoints_reenter,
+            "checkpoints_reenter",
+            "checkpoints that do not re-enter: ",
+            [](training_setup& of) { of.framework.implementation.checkpoints_reenter = false; });
     without(as.compiles_layers,
             "compiles_layers",
             "layers that are not compiled, which take longer and keep more: ",

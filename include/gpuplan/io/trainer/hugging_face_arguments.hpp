@@ -62,6 +62,9 @@ inline constexpr const char* words_of_trl[] = {"use_peft",
                                                "use_vllm",
                                                "reward_funcs"};
 
+inline constexpr const char* reentrant_keys[] = {"activation_checkpointing_kwargs.use_reentrant",
+                                                 "gradient_checkpointing_kwargs.use_reentrant"};
+
 inline void doubt_flags(settings_reader& from, std::initializer_list<const char*> keys) {
   for (const char* const key : keys)
     if (const auto is = from.flag(key); is && *is)
@@ -173,14 +176,10 @@ inline void read_arguments(settings_reader& from,
     from.remark_on(kind::doubtful,
                    "liger_kernel_config",
                    "is passed over; the estimate has all of Liger's functions or none");
-  doubt_flags(from,
-              {"torch_compile",
-               "auto_find_batch_size",
-               "use_cache",
-               "use_cpu",
-               "full_determinism",
-               "activation_checkpointing_kwargs.use_reentrant",
-               "gradient_checkpointing_kwargs.use_reentrant"});
+  doubt_flags(
+      from, {"torch_compile", "auto_find_batch_size", "use_cache", "use_cpu", "full_determinism"});
+  for (const char* const key : reentrant_keys)
+    if (const auto is = from.flag(key)) to.checkpoints_reenter = is;
   // Each of these two compiles without the flag.
   doubt_keys(from,
              {"torch_compile_backend",
@@ -608,6 +607,8 @@ inline void write_arguments(settings_writer& to, const training_config& config) 
   } else if (config.recompute && *config.recompute != recompute_mode::selective) {
     // Every version knows it; since 5.23 activation_checkpointing is its name.
     to.put("gradient_checkpointing", *to.take(&training_config::recompute) == recompute_mode::full);
+    if (config.checkpoints_reenter)
+      to.put(reentrant_keys[1], *to.take(&training_config::checkpoints_reenter));
   }
   if (config.engine == "deepspeed") write_inner_deepspeed(to, config);
   if (config.engine != "ddp") to.take(&training_config::engine);

@@ -119,13 +119,15 @@ inline void write_fsdp_in_words(settings_writer& to, const training_config& conf
 
 inline void write_recomputation(settings_writer& to, const training_config& config) {
   remove(to, "gradient_checkpointing");
+  remove(to, "gradient_checkpointing_kwargs");
   if (!config.recompute) return;
   const recompute_mode is = *config.recompute;
   if (config.engine != "megatron") {
     if (is != recompute_mode::selective)
       to.put("disable_gradient_checkpointing",
              is == recompute_mode::none || config.engine == "fsdp2");
-    if (is == recompute_mode::full && config.engine != "fsdp2") to.put("use_reentrant_gc", false);
+    if (is == recompute_mode::full && config.engine != "fsdp2")
+      to.put("use_reentrant_gc", says(to.take(&training_config::checkpoints_reenter), true));
     return;
   }
   to.take(&training_config::recompute);

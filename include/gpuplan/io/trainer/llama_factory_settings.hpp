@@ -301,12 +301,8 @@ inline void read_recomputation(settings_reader& from, training_config& to) {
                    "is false, which LLaMA-Factory does not obey; disable_gradient_checkpointing: "
                    "true is taken");
   // Which of torch's two checkpoints; of FSDP 2 always the newer.
-  if (const auto reentrant = from.flag("use_reentrant_gc");
-      !is_off && to.engine != "fsdp2" && (reentrant ? *reentrant : to.engine == "deepspeed"))
-    from.remark_on(kind::doubtful,
-                   "use_reentrant_gc",
-                   std::string("is ") + (reentrant ? "true" : "not there, by default true") +
-                       "; the estimate has checkpoints that are not reentrant");
+  const auto reentrant = from.flag("use_reentrant_gc");
+  if (!is_off && to.engine != "fsdp2" && !says(reentrant, false)) to.checkpoints_reenter = true;
   if (!is_off)
     to.recompute = recompute_mode::full;
   else if (!to.recompute)

@@ -44,6 +44,7 @@ void for_each_member(const With& with) {
   with("recompute_layers", &c::recompute_layers), with("modules", &c::modules);
   with("offloaded_layers", &c::offloaded_layers);
   with("saves_costly_results", &c::saves_costly_results);
+  with("checkpoints_reenter", &c::checkpoints_reenter);
   with("shares_kept_inputs", &c::shares_kept_inputs), with("attention", &c::attention);
   with("fuses_loss", &c::fuses_loss), with("liger_kernels", &c::liger_kernels);
   with("cut_cross_entropy", &c::cut_cross_entropy), with("loss_chunks", &c::loss_chunks);

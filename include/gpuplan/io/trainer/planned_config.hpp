@@ -108,6 +108,8 @@ struct planned_run_words {
     if (setup.recompute_layers > 0) made.recompute_layers = setup.recompute_layers;
     if (setup.saves_costly_results) made.saves_costly_results = true;
   }
+  if (setup.recompute == recompute_mode::full && setup.framework.implementation.checkpoints_reenter)
+    made.checkpoints_reenter = true;
   if (setup.offloads.layers > 0) made.offloaded_layers = setup.offloads.layers;
   if (setup.recompute == recompute_mode::selective && setup.modules != recomputed_modules{})
     made.modules = setup.modules;

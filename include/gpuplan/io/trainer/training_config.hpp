@@ -126,6 +126,7 @@ struct training_config {
   known<std::int64_t> offloaded_layers{};  // as `offloaded_activations` has it
   known<recomputed_modules> modules{};     // that selective recomputation computes again
   known<bool> saves_costly_results{};      // as `training_setup` has it
+  known<bool> checkpoints_reenter{};       // as `implementation` has it
   known<bool> shares_kept_inputs{};        // as `parallelism` has it
   known<attention_kernel> attention{};
   known<bool> fuses_loss{};           // of Megatron, as `implementation` has it
