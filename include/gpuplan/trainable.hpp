@@ -77,11 +77,13 @@ enum class lora_bias {
 /// How the frozen matrices of linear layers, all but the head's, are stored beside adapters: in
 /// blocks of four-bit elements that share a scale (QLoRA: Dettmers et al. 2023, arXiv 2305.14314,
 /// section 3). A product makes its matrix in full, in the format of products, forward and backward.
+/// Where ranks share weights they share the elements (bitsandbytes' `quant_storage` in the weights'
+/// format), and each has all scales.
 struct quantised_base {
   std::int64_t block = 0;          // elements that share a scale; 0: nothing is quantised
   std::int64_t scale_block = 0;    // int8 scales, so many of which share one; 0: fp32 scales
   bool rest_in_fp32 = false;       // what is not quantised is cast to fp32 before training (PEFT's
-                                   // prepare_model_for_kbit_training)
+                                   // prepare_model_for_kbit_training); not where FSDP shares it
   bool in_weights_format = false;  // stored as elements of that, not as bytes
                                    // (bnb_4bit_quant_storage)
 

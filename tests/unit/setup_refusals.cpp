@@ -642,7 +642,8 @@ TEST_CASE("frozen parameters and adapters") {
                        "copies_head true is not taken beside layers megatron_core; false is",
                        [](training_setup& of) { of.trains.adapters.copy_head = true; }));
   STATIC_CHECK(refuses(fully_sharded,
-                       "adapter_base_block 64 is not taken beside sharding fsdp2; 0 is",
+                       "precision_weights fp32 is not taken beside adapter_base_block 64, "
+                       "sharding fsdp2; bf16 is",
                        [](training_setup& of) {
                          of.trains = {.what = training::adapters,
                                       .adapters = {.rank = 8, .base = four_bit_base}};

@@ -113,7 +113,8 @@ class search {
     shared.framework.engine.is = &engine;
     const int stage = shared.parallelism.zero_stage = engine.most_zero_stage;
     std::string options = "--zero " + std::to_string(stage);
-    if (engine.gathers_weights && !engine.wraps_adapters && shared.precision.under_autocast) {
+    if (engine.gathers_weights && !engine.wraps_adapters && shared.precision.under_autocast &&
+        shared.trains.adapters.base.block == 0) {
       shared.precision = bf16_mixed;
       options += " --precision bf16";
     }

@@ -368,8 +368,9 @@ precision_recipe recipe_of(const arguments& given, const training_setup& setup) 
   if (!given.from.empty()) return io::recipe_of(given.files.config, setup.trains.what, engine).is;
   const bool has_fp32_copies =
       engine.gathers_weights || engine.has_own_step || engine.has_fp32_gradients;
-  const bool is_held =
-      setup.trains.what == training::adapters && (!has_fp32_copies || engine.wraps_adapters);
+  const bool stay =
+      engine.wraps_adapters || (engine.gathers_weights && setup.trains.adapters.base.block != 0);
+  const bool is_held = setup.trains.what == training::adapters && (!has_fp32_copies || stay);
   return is_held ? bf16_under_autocast : *recipe_named("bf16", &engine);
 }
 

@@ -312,7 +312,7 @@ class model_code : public recomputer, public watched_adapters {
     if (record.is_moved) return;
     record.is_moved = true;
     t.moved.push(parameter);
-    if (t.gathering().weights_on_host || t.gathering().are_flat)
+    if (t.gathering().weights_on_host || t.gathering().are_made_later)
       record.data.format = weight_format;
     else
       t.convert(record.data, weight_format);
@@ -320,9 +320,11 @@ class model_code : public recomputer, public watched_adapters {
   /// Whether a table that modules share gets memory as often as it is met (`to_empty`).
   [[nodiscard]] constexpr bool renews_shared() const {
     const gathered_parameters& how = t.gathering();
-    return how.is_on && !how.weights_on_host && !how.are_flat && !how.divides_elements;
+    return how.is_on && !how.weights_on_host && !how.are_made_later && !how.divides_elements;
   }
+  /// Not of a model in blocks, which cannot be cast.
   [[nodiscard]] constexpr bool casts_tables() const {
+    if (quantised.is_on()) return false;
     return !setup.framework.engine.is->casts_adapters || detail::divides_while_building(setup);
   }
   /// Gives the parameter new memory, and hands out the old.

@@ -49,24 +49,31 @@ class quantised_weights {
     const int place = t_.reserve_parameter(false);
     const std::int64_t count = out * in;
     const std::int64_t blocks = ceil_div(count, base().block);
+    const element format = element_of(setup_.precision.weights);
+    t_.parameters[place].matrix = {out, in};
+    // Ranks share elements in the weights' format, each of which holds several; scales are whole.
+    const bool is_shared = t_.gathers();
+    if (is_shared) t_.build_parameter(place, {(count + 1) / (2 * bytes_of(format)), 1}, format);
     const auto charged = t_.charge(purpose::weights);
-    const value whole = t_.make({out, in}, element_of(setup_.precision.weights));
+    const value whole = t_.make({out, in}, format);
     value scales = t_.make({blocks}, element::fp32, {"scales of blocks"});
-    tensor& data = t_.parameters[place].data;
-    data = *whole;
-    data.storage = t_.new_storage(ceil_div(count, 2), {"weight in 4 bits", place});
+    if (!is_shared) {
+      tensor& data = t_.parameters[place].data;
+      data = *whole;
+      data.storage = t_.new_storage(ceil_div(count, 2), {"weight in 4 bits", place});
+    }
     keep(64);  // the values of the 16 codes
     {
       const value sizes_of_values = t_.make({16}, element::fp32);
       const value largest = t_.make({1}, element::fp32);
     }
     if (base().scale_block == 0) {
-      static_cast<void>(scales.take());
+      if (const int kept = scales.take().storage; !t_.has_memory(kept)) t_.take_again(kept);
     } else {
       keep(4);  // the scales' mean
       touch(t_, scratch_of_reduction(t_.device, blocks, 1, true));
       const value shifted = t_.make({blocks}, element::fp32);
-      if (!has_values_of_scales_) keep(1024);
+      if (!has_values_of_scales_ && !is_shared) keep(1024);
       has_values_of_scales_ = true;
       keep(4 * ceil_div(blocks, base().scale_block), "scales of scales");
       keep(blocks, "scales of blocks in 8 bits");
@@ -75,13 +82,14 @@ class quantised_weights {
     return place;
   }
 
-  /// Casts what is not in blocks to fp32 (prepare_model_for_kbit_training).
+  /// Casts what is not in blocks to fp32 (prepare_model_for_kbit_training), but where ranks share
+  /// it.
   constexpr void cast_rest() {
-    if (!is_on() || !base().rest_in_fp32) return;
+    if (!is_on() || !base().rest_in_fp32 || t_.gathers()) return;
     for (int at = 0; at < t_.parameters.size(); ++at) {
-      tensor& data = t_.parameters[at].data;
-      if (data.defined() && t_.storages[data.storage].bytes == data.bytes())
-        t_.convert(data, element::fp32);
+      parameter_record& parameter = t_.parameters[at];
+      if (parameter.data.defined() && parameter.matrix.rank == 0)
+        t_.convert(parameter.data, element::fp32);
     }
     t_.empty_cache();
   }
@@ -89,7 +97,7 @@ class quantised_weights {
   /// As a layer multiplies: by the matrix in full, for as long as that takes.
   constexpr value linear(const tensor& input, int weight, int bias) {
     const element compute = element_of(setup_.precision.compute);
-    const tensor stored = t_.parameters[weight].data;
+    const sizes matrix = t_.parameters[weight].matrix;
     const value x = cast(t_, input, compute);
     if (bias != none) t_.convert(t_.parameters[bias].data, compute);
     const tensor added = bias == none ? tensor{} : t_.parameter(bias);
@@ -100,15 +108,15 @@ class quantised_weights {
     {
       value scales, shifted;
       if (base().scale_block != 0) {
-        scales = t_.make({blocks_of(stored)}, element::fp32);
-        shifted = t_.make({blocks_of(stored)}, element::fp32);
+        scales = t_.make({blocks_of(matrix)}, element::fp32);
+        shifted = t_.make({blocks_of(matrix)}, element::fp32);
       }
-      const value whole = t_.make(stored.size, compute, {"weight in full", weight});
+      const value whole = t_.make(matrix, compute, {"weight in full", weight});
       sizes wanted = x->size;
-      wanted[wanted.rank - 1] = stored.size[0];
+      wanted[wanted.rank - 1] = matrix[0];
       result = t_.make(wanted, compute, {"output", weight});
       t_.touch_workspace(bias != none);
-      t_.count_product({x->count() / stored.size[1], stored.size[1], stored.size[0]},
+      t_.count_product({x->count() / matrix[1], matrix[1], matrix[0]},
                        {&*x, &*whole, &added, &*result});
     }
     t_.result_of(by, result.get());
@@ -116,10 +124,10 @@ class quantised_weights {
   }
   /// dequantize_4bit
   [[nodiscard]] constexpr value whole(int weight) const {
-    const tensor& stored = t_.parameters[weight].data;
+    const parameter_record& stored = t_.parameters[weight];
     value scales;
-    if (base().scale_block != 0) scales = t_.make({blocks_of(stored)}, element::fp32);
-    return t_.make(stored.size, stored.format, {"weight in full", weight});
+    if (base().scale_block != 0) scales = t_.make({blocks_of(stored.matrix)}, element::fp32);
+    return t_.make(stored.matrix, stored.data.format, {"weight in full", weight});
   }
 
  private:
@@ -151,11 +159,12 @@ class quantised_weights {
   };
 
   [[nodiscard]] constexpr const quantised_base& base() const { return setup_.trains.adapters.base; }
-  [[nodiscard]] constexpr std::int64_t blocks_of(const tensor& stored) const {
-    return ceil_div(stored.count(), base().block);
+  [[nodiscard]] constexpr std::int64_t blocks_of(const sizes& matrix) const {
+    return ceil_div(matrix.count(), base().block);
   }
-  // To the end.
+  // To the end, and whole on each rank.
   constexpr void keep(std::int64_t bytes, const char* as = "code values") {
+    const auto here = t_.with_memory();
     static_cast<void>(t_.new_storage(bytes, {as}));
   }
 

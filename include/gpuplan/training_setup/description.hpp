@@ -157,12 +157,14 @@ namespace detail {
 [[nodiscard]] constexpr bool wraps_adapters(const training_setup& setup) {
   return setup.framework.engine.is->wraps_adapters && setup.trains.what == training::adapters;
 }
+/// Whether the base beside adapters is stored in blocks.
+[[nodiscard]] constexpr bool is_quantised(const trainable& what) {
+  return what.what == training::adapters && what.adapters.base.block != 0;
+}
 /// Whether zero.Init makes the model; transformers has it make no quantised one.
 [[nodiscard]] constexpr bool divides_while_building(const training_setup& setup) {
-  const bool is_quantised =
-      setup.trains.what == training::adapters && setup.trains.adapters.base.block != 0;
   return setup.parallelism.zero_stage == 3 && setup.framework.engine.zero.divides_while_building &&
-         !is_quantised;
+         !is_quantised(setup.trains);
 }
 /// In which format adapters train: as they were made, unless the engine casts them. DeepSpeed does
 /// not where zero.Init has made the model.

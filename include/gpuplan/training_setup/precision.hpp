@@ -75,7 +75,7 @@ constexpr failure flaw_of_precision(const training_setup& setup) {
         {compute, {fact::attention_sinks, true}, {fact::layers, layers.name}, bf16});
   if (!gathers && !is_half(recipe.compute) && has_half_weights)
     return without_code({compute, weights, sharding, bf16, fp16});
-  const bool casts_alone = gathers && !wraps_adapters(setup);
+  const bool casts_alone = gathers && !wraps_adapters(setup) && !is_quantised(setup.trains);
   if (gathers)
     if (const failure why =
             flaw_if_any({{fact::under_autocast, recipe.under_autocast && casts_alone},

@@ -152,12 +152,44 @@ constexpr failure flaw_of_plain_adapters(const training_setup& setup) {
                          {fact::takes, 1},
                          {fact::takes, 2}});
   return flaw_if_any({{fact::adapter_magnitudes, !are_cast && adapters.magnitudes},
-                      {fact::adapter_base_block, are_cast ? 0 : adapters.base.block},
                       {fact::adapter_embedding, adapters.targets.embedding},
                       {fact::trainable_biases, adapters.bias != lora_bias::none},
                       {fact::copies_embedding, adapters.copy_embedding},
                       {fact::copies_head, adapters.copy_head}},
                      sharding);
+}
+
+// A base in blocks whose elements ranks share, in the format of the other weights. Where FSDP 1
+// does not gather anew before the backward, PyTorch stops at the parameter that bitsandbytes has
+// put in place of an original one. Its policy, which transformers takes from the blocks' format,
+// casts adapters with and without autocast.
+constexpr failure flaw_of_shared_blocks(const training_setup& setup) {
+  const engine_class& by = *setup.framework.engine.is;
+  const lora& adapters = setup.trains.adapters;
+  const precision_recipe& recipe = setup.precision;
+  const named_fact blocks{fact::adapter_base_block, adapters.base.block};
+  const named_fact sharding{fact::sharding, by.name};
+  if (adapters.base.block == 0 || by.casts_adapters || !by.gathers_weights) return {};
+  if (!is_half(recipe.weights) || recipe.compute != recipe.weights)
+    return without_code(
+        {{fact::precision_weights, recipe.weights},
+         blocks,
+         sharding,
+         {fact::takes, is_half(recipe.compute) ? recipe.compute : number_format::bf16}});
+  if (const failure why =
+          flaw_if_any({{fact::weights_on_host, setup.parallelism.weights_on_host}}, blocks);
+      failed(why))
+    return why;
+  if (!by.wraps_adapters) return {};
+  if (const int stage = setup.parallelism.zero_stage;
+      stage != 3 && setup.framework.engine.original_parameters)
+    return without_code({{fact::zero_stage, stage}, blocks, sharding, {fact::takes, 3}});
+  if (!recipe.under_autocast && adapters.weights != recipe.weights)
+    return without_code({{fact::adapter_weights, adapters.weights},
+                         blocks,
+                         sharding,
+                         {fact::takes, recipe.weights}});
+  return {};
 }
 
 // What is left frozen, and who has code for that.
@@ -241,6 +273,7 @@ constexpr failure flaw_of_training(const training_setup& setup) {
                          all,
                          {fact::takes, training::head},
                          {fact::takes, training::last_layers}});
+  if (const failure why = flaw_of_shared_blocks(setup); failed(why)) return why;
   if (takes_adapters) return flaw_of_plain_adapters(setup);
   if (!by.gathers_weights) return {};
   // A group of layers has what trains in one format, and a policy's is that of what it gathers.
@@ -250,9 +283,7 @@ constexpr failure flaw_of_training(const training_setup& setup) {
     return without_code({{fact::adapter_weights, adapters.weights},
                          sharding,
                          {fact::takes, setup.precision.weights}});
-  return flaw_if_any({{fact::adapter_magnitudes, adapters.magnitudes},
-                      {fact::adapter_base_block, adapters.base.block}},
-                     sharding);
+  return flaw_if_any({{fact::adapter_magnitudes, adapters.magnitudes}}, sharding);
 }
 
 }  // namespace gpuplan::detail

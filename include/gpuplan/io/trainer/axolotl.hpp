@@ -90,8 +90,8 @@ inline void read_precision(settings_reader& from, training_config& to) {
 }
 
 // The format in which axolotl has the weights that autocast casts: bf16 where it casts to that, but
-// for those that Accelerate makes fp32: all that FSDP divides, but for what FSDP 1 has frozen
-// beside adapters.
+// for those that Accelerate makes fp32: all that FSDP divides, but for what is frozen beside
+// adapters of FSDP 1, or with a base in four bits.
 inline known<number_format> weights_of(const training_config& is) {
   const bool is_half = says(is.precision, training_precision::fp16);
   if (is_half && !is.adapters) return {};
@@ -99,7 +99,7 @@ inline known<number_format> weights_of(const training_config& is) {
       !says(is.precision, training_precision::fp8))
     return {};
   if (is.engine == "deepspeed") return {};
-  const bool keeps_frozen = is.engine == "fsdp1" && is.adapters;
+  const bool keeps_frozen = is.adapters && (is.engine == "fsdp1" || is.adapters->base.block != 0);
   if (hugging_face::is_fsdp(is.engine) && !keeps_frozen) return number_format::fp32;
   return is_half ? number_format::fp16 : number_format::bf16;
 }

@@ -313,8 +313,9 @@ struct said_recipe {
 
 /// The recipe of files whose training has such an engine. Weights are held as a file states, but
 /// for those that the engine has copies of in fp32, or that Accelerate makes fp32 before
-/// FSDP 2 divides them; of FSDP 1 those that train. Where none states it they are in fp32; frozen
-/// ones beside adapters in bf16, as they are stored, where products are.
+/// FSDP 2 divides them, unless the base is in four bits; of FSDP 1 those that train. Where none
+/// states it they are in fp32; frozen ones beside adapters in bf16, as they are stored, where
+/// products are.
 [[nodiscard]] inline said_recipe recipe_of(const training_config& config,
                                            training trains,
                                            const engine_class& engine) {
@@ -337,7 +338,9 @@ struct said_recipe {
   const bool has_adapters = trains == training::adapters;
   const std::string in_fp32 =
       std::string("weights in fp32, of which ") + text(recipe.compute) + " is made";
-  if (engine.gathers_weights && is_mixed && !(engine.wraps_adapters && has_adapters)) {
+  const bool has_blocks = config.adapters && config.adapters->base.block != 0;
+  const bool stay = has_adapters && (engine.wraps_adapters || has_blocks);
+  if (engine.gathers_weights && is_mixed && !stay) {
     if (config.weights ? *config.weights != number_format::fp32 : has_adapters)
       assume("weights", in_fp32 + ": Accelerate casts what " + engine.name->text + " shares");
   } else if (config.weights) {

@@ -222,13 +222,15 @@ inline void read_precision(settings_reader& from, training_config& to) {
 
 // The format in which LLaMA-Factory has the weights that autocast casts: those that train in fp32,
 // frozen ones in that of the products, but for those that Accelerate makes fp32 before fully_shard
-// divides them.
+// divides them, where the base is not in four bits.
 inline known<number_format> weights_of(const training_config& is) {
   const bool is_half = says(is.precision, training_precision::fp16);
   const bool is_cast = is_half || says(is.precision, training_precision::bf16) ||
                        says(is.precision, training_precision::fp8);
   if (!is_cast || is.engine == "deepspeed" || is.engine == "megatron" || is.last_layers) return {};
-  if (!is.adapters || hugging_face::is_fsdp(is.engine)) return number_format::fp32;
+  const bool stay =
+      !hugging_face::is_fsdp(is.engine) || (is.adapters && is.adapters->base.block != 0);
+  if (!is.adapters || !stay) return number_format::fp32;
   return is_half ? number_format::fp16 : number_format::bf16;
 }
 

@@ -166,6 +166,8 @@ class storage_table {
   [[nodiscard]] constexpr int stream() const { return stream_; }
   /// What is made has no memory yet (the meta device),
   constexpr void build_on_meta() { on_meta_ = true; }
+  /// or has some all the same;
+  [[nodiscard]] constexpr auto with_memory() { return mode_scope(*this, on_meta_, false); }
   /// from here on it has. Whether it had none.
   constexpr bool leave_meta() {
     const bool was = on_meta_;

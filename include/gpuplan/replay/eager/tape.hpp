@@ -30,6 +30,7 @@ struct parameter_record {
   bool is_distributed = false;           // a DTensor,
   int parted_along = 0;                  // dimension of which `data` is a rank's part,
   std::int64_t ranks_apart = 0;          // on so many others than most have it; 0: on the same,
+  sizes matrix{};                        // that it is in full, where it is stored in blocks
   sizes gradient_size{};                 // of a gradient that is larger than the part,
   std::int64_t redistributed_bytes = 0;  // what an operator takes to read a gradient as a part
   bool is_seen_whole = false;            // by its module, between forwards too
@@ -74,7 +75,8 @@ struct gathered_parameters {
   bool takes_any_gradient = false;       // or that stays in the format in which it arrives
   bool weights_on_host = false;          // parameters take no memory here
   bool keeps_formats = false;            // each is put together in its own
-  bool are_flat = false;                 // parts are of several at once: the engine makes both
+  bool are_made_later = false;           // parts, by the engine, once the model is there,
+  bool are_flat = false;                 // and are of several at once
   bool divides_elements = false;         // a part is of elements, made beside the whole
 };
 
@@ -322,7 +324,7 @@ class tape : public storage_table {
   }
   constexpr void build_parameter(int place, const sizes& size, element format) {
     const auto charged = charge(purpose::weights);
-    const bool is_elsewhere = gathering_.weights_on_host || gathering_.are_flat;
+    const bool is_elsewhere = gathering_.weights_on_host || gathering_.are_made_later;
     const mode_scope of_weights(*this, on_meta_, on_meta_ || is_elsewhere);
     parameter_record& record = parameters[place];
     if (gathering_.is_on) {

@@ -34,7 +34,7 @@ class flat_parameters final : public sharding {
         reduces_always_(setup.framework.engine.reduces_every_micro_batch),
         shows_parts_(setup.framework.engine.original_parameters),
         adapts_(setup.trains.what == training::adapters),
-        has_policy_(setup.precision.autocast()),
+        has_policy_(setup.precision.autocast() || detail::is_quantised(setup.trains)),
         weights_(element_of(setup.precision.weights)),
         gathered_(element_of(setup.precision.compute)),
         reduced_(element_of(setup.precision.reduced)),
@@ -44,6 +44,7 @@ class flat_parameters final : public sharding {
                           .whole_format = gathered_,
                           .first_gradients = gathered_,
                           .keeps_formats = adapts_ && !has_policy_,
+                          .are_made_later = true,
                           .are_flat = true});
     t_.build_on_meta();
   }

@@ -47,8 +47,10 @@ class fully_shard final : public sharding {
                        setup.parallelism.pipeline_parallel == 1),
         replicates_(replicas_ > 1),
         on_host_(setup.parallelism.weights_on_host),
+        comes_whole_(detail::is_quantised(setup.trains)),
         is_stage_(setup.parallelism.pipeline_parallel > 1),
         reduces_always_(setup.framework.engine.reduces_every_micro_batch && !is_stage_),
+        has_policy_(setup.precision.autocast()),
         weights_(element_of(setup.precision.weights)),
         gathered_(element_of(setup.precision.compute)),
         reduced_(element_of(setup.precision.reduced)),
@@ -58,7 +60,8 @@ class fully_shard final : public sharding {
                           .whole_format = gathered_,
                           .first_gradients = gathered_,
                           .weights_on_host = on_host_,
-                          .keeps_formats = gathered_ == weights_});
+                          .keeps_formats = !has_policy_,
+                          .are_made_later = comes_whole_});
     t_.build_on_meta();
   }
   constexpr ~fully_shard() override {}  // NOLINT(modernize-use-equals-default)
@@ -79,6 +82,7 @@ class fully_shard final : public sharding {
     if (chunks.size() == 0) add_unit(none, 0, parameters);
     for (int at = 0; at < first_root_; ++at) set_experts_apart(at);
     put_in_order(chunks);
+    for (int at = 0; comes_whole_ && at < units_.size(); ++at) divide(units_[at]);
     for (int at = 0; at < parameters; ++at) {
       has_twins_ = has_twins_ || t_.parameters[at].twin != none;
       if (t_.parameters[at].twin == none) own_.push(at);
@@ -281,6 +285,18 @@ class fully_shard final : public sharding {
     units_.push(made);
   }
 
+  // Parameters come to the device together, and a part of each is copied.
+  constexpr void divide(const unit& of) {
+    const auto charged = t_.charge(purpose::weights);
+    growing_array<int> moved;
+    for (int at = of.first; at < of.first + of.count; ++at) {
+      const parameter_record& parameter = t_.parameters[members_[at]];
+      moved.push(t_.new_storage(parameter.whole.count() * bytes_of(parameter.data.format)));
+    }
+    for (int at = of.first; at < of.first + of.count; ++at)
+      t_.take_again(t_.parameters[members_[at]].data.storage);
+    for (int at = 0; at < moved.size(); ++at) t_.release(moved[at]);
+  }
   constexpr void set_experts_apart(int at) {
     unit of = units_[at];
     growing_array<int> experts;
@@ -322,14 +338,24 @@ class fully_shard final : public sharding {
     if (changes) input = cast(t_, input, gathered_);
   }
 
-  // Of a rank's part of a unit, as it lies and as it is gathered: a group of several formats is
-  // gathered as bytes.
-  constexpr std::int64_t bytes_held(const unit& of) const {
-    std::int64_t sum = 0;
-    for (int at = of.first; at < of.first + of.count; ++at)
-      sum += t_.parameters[members_[at]].data.bytes();
+  // Of a rank's part of a unit, those bytes that are cast before they are gathered.
+  struct cast_parts {
+    std::int64_t from = 0;
+    std::int64_t to = 0;
+  };
+  constexpr bool is_cast(int parameter) const {
+    return t_.parameters[parameter].data.format != t_.parameters[parameter].whole.format;
+  }
+  constexpr cast_parts casts(const unit& of) const {
+    cast_parts sum;
+    for (int at = of.first; at < of.first + of.count; ++at) {
+      if (!is_cast(members_[at])) continue;
+      sum.from += t_.parameters[members_[at]].data.bytes();
+      sum.to += bytes_gathered(members_[at]);
+    }
     return sum;
   }
+  // As it is gathered: a group of several formats is gathered as bytes.
   constexpr std::int64_t bytes_gathered(int parameter) const {
     const parameter_record& record = t_.parameters[parameter];
     return record.data.count() * bytes_of(record.whole.format);
@@ -341,7 +367,7 @@ class fully_shard final : public sharding {
   }
   // Without a policy of its own a gradient is reduced as it is.
   constexpr element reduced(int parameter) const {
-    return reduced_ == weights_ ? t_.parameters[parameter].data.format : reduced_;
+    return has_policy_ || reduced_ != weights_ ? reduced_ : t_.parameters[parameter].data.format;
   }
 
   // Counted as the copies that put the parts together where one device has them all.
@@ -356,8 +382,8 @@ class fully_shard final : public sharding {
     list_kernels kernels(2);
     for (int which = of.first; t_.counts_work() && which < of.first + of.count; ++which)
       kernels.add(t_.parameters[members_[which]].data.count());
-    if (!on_host_ && gathered_ != weights_)
-      t_.executes(bytes + bytes_held(of), {.kernels = kernels.count()});
+    const cast_parts cast = casts(of);
+    if (!on_host_ && cast.to != 0) t_.executes(cast.from + cast.to, {.kernels = kernels.count()});
     t_.executes(2 * (of.ranks + 1) * bytes, {.kernels = kernels.count()});
     t_.executes((2 * of.ranks + 1) * bytes, gathering_of(of.ranks));
     t_.communicates({.what = collective::all_gather,
@@ -370,8 +396,8 @@ class fully_shard final : public sharding {
     if (on_host_)
       for (int which = of.first; which < of.first + of.count; ++which)
         copies.push(input_of_gather(members_[which]));
-    else if (gathered_ != weights_)
-      copies.push(t_.new_storage(bytes, {"parts to be gathered"}));
+    else if (cast.to != 0)
+      copies.push(t_.new_storage(cast.to, {"parts to be gathered"}));
     of.gathered = t_.new_storage(of.ranks * bytes, {"gathered parameters of a unit"});
     for (int which = 0; which < copies.size(); ++which) t_.release(copies[which]);
   }
@@ -382,7 +408,7 @@ class fully_shard final : public sharding {
     const auto charged = t_.charge(purpose::buffers);
     const int brought =
         on_host_ ? t_.new_storage(t_.parameters[parameter].data.bytes()) : eager::none;
-    if (gathered_ == weights_) return brought;
+    if (!is_cast(parameter)) return brought;
     const int cast = t_.new_storage(bytes_gathered(parameter));
     t_.release(brought);
     return cast;
@@ -582,9 +608,11 @@ class fully_shard final : public sharding {
   bool gathers_ahead_;     // in the forward too; a stage's are whole
   bool replicates_;        // other groups have the same
   bool on_host_;
+  bool comes_whole_;  // to the device, unit by unit: blocks are not made on the meta device
   bool is_stage_;  // of a pipeline: whole, with whole gradients, until all micro-batches are done
   bool reduces_always_;
   bool reduces_ = true;
+  bool has_policy_;  // of formats, into which what is gathered is cast
   element weights_;
   element gathered_;
   element reduced_;
