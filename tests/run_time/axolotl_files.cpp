@@ -258,6 +258,9 @@ TEST_CASE("axolotl holds weights in the format of its autocast") {
   CHECK(says(of("base_model: a").weights, number_format::bf16));
   CHECK(says(of("bf16: true\nadapter: lora\nlora_r: 8").weights, number_format::bf16));
   CHECK(says(of("bf16: true\nfsdp_config: {}").weights, number_format::fp32));
+  CHECK(says(of("bf16: true\nadapter: lora\nfsdp_config: {}").weights, number_format::fp32));
+  CHECK(says(of("bf16: true\nadapter: qlora\nload_in_4bit: true\nfsdp_config: {}").weights,
+             number_format::bf16));
   CHECK(says(of("bf16: true\nadapter: lora\nfsdp_version: 1\nfsdp_config: {}").weights,
              number_format::bf16));
   CHECK_FALSE(of("bf16: false").weights);

@@ -197,6 +197,30 @@ TEST_CASE("FSDP accumulates as Accelerate does, and of FSDP 1 what is not known 
   CHECK(whole_head.setup.precision.reduced == number_format::bf16);
 }
 
+TEST_CASE("beside a base in four bits either FSDP leaves frozen weights in bf16") {
+  const auto made_of = [](const char* version, const char* strategy) {
+    return configured(
+        {io::read_training_file(
+             "accelerate.yaml",
+             std::string("distributed_type: FSDP\nnum_processes: 8\n"
+                         "mixed_precision: bf16\nfsdp_config:\n  fsdp_version: ") +
+                 version + "\n" + strategy),
+         io::read_training_file("a.yaml", std::string("dtype: bfloat16\n") + adapters)});
+  };
+  precision_recipe held = bf16_under_autocast;
+  held.reduced = number_format::bf16;
+  for (const char* const version : {"1", "2"}) {
+    const io::configured_training made = made_of(version, "");
+    REQUIRE_MESSAGE(made, made.why);
+    CHECK(made.setup.framework.engine.is->name->text == std::string("fsdp") + version);
+    CHECK(made.setup.precision == held);
+    CHECK(made.setup.trains.adapters.base == four_bit_base);
+    CHECK(validate(transformer_memory{made.setup}, made.plan));
+  }
+  CHECK(has(made_of("1", "  fsdp_sharding_strategy: SHARD_GRAD_OP\n").why,
+            "zero_stage 2 is not taken beside adapter_base_block 64, sharding fsdp1; 3 is"));
+}
+
 TEST_CASE("adapters beside DeepSpeed, which zero.Init leaves as PEFT makes them") {
   const auto made_of = [](const std::string& stage, const std::string& more) {
     return configured(

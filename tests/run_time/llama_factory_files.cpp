@@ -134,6 +134,8 @@ TEST_CASE("LLaMA-Factory trains weights in fp32 under autocast, and has frozen o
   CHECK(says(of("finetuning_type: lora\nbf16: true").weights, number_format::bf16));
   CHECK(
       says(of("finetuning_type: lora\nbf16: true\nfsdp: full_shard").weights, number_format::fp32));
+  CHECK(says(of("finetuning_type: lora\nquantization_bit: 4\nbf16: true\nfsdp: full_shard").weights,
+             number_format::bf16));
   CHECK_FALSE(of("finetuning_type: full").weights);
   const training_config both = of("finetuning_type: full\nbf16: true\npure_bf16: true");
   CHECK(says(both.precision, training_precision::bf16));

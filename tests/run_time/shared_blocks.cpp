@@ -42,7 +42,10 @@ struct shared_step {
 };
 
 // Made by Accelerate 1.15, bitsandbytes 0.50, PEFT 0.21, transformers 5.23 and PyTorch 2.15, on a
-// CUDA device without kernels: the third step, of a model that was made on the host.
+// CUDA device without kernels: the third step, of a model that was made on the host. Of 90 such
+// under FSDP 1, drawn at random, all are equal in what is requested and 88 in what is allocated,
+// the others within 0.4 %; of 108 under FSDP 2, around each layer and then the model, 105 and 105,
+// the others within 3.7 %.
 const shared_step steps[] = {
 #include "shared_blocks.inc"
 };
