@@ -29,7 +29,7 @@ struct other_name {
 
 /// Published models of a shape that the catalogue has by another name: they have its layers, heads,
 /// widths and rows of vocabulary, tie or untie the head as it does, and see as far, by their
-/// config.json and `safetensors.total` in JEHoctor/llmfit-pypi 1.1.17 or by litgpt 0.5.13
+/// config.json and `safetensors.total` in AlexsJones/llmfit 1.1.17 or by litgpt 0.5.13
 /// litgpt/config.py. Bases of rotary angles are no part of a shape.
 inline constexpr other_name other_names[] = {
     {"llama-3.3-70b", "llama-3.1-70b"},
@@ -223,7 +223,7 @@ constexpr bool any_changes_shape(const name_words& words) {
 
 // Of a fine-tune that says its base: a model of one transformer whose whole name stands in this
 // one, its size too, of those with most words. Another size beside it, or a word that changes the
-// shape, and it is none. Of 943 such names in JEHoctor/llmfit-pypi 1.1.17 755 have the base's
+// shape, and it is none. Of 943 such names in AlexsJones/llmfit 1.1.17 755 have the base's
 // parameters, 79 those but for 0.2 %, 48 those and a tied head once more; most others have another
 // vocabulary, and some parts beside it that their names do not tell.
 constexpr catalog::model_list bases_in(const model_words& name) {

@@ -77,8 +77,8 @@ inline constexpr const char* llmfit =
     "Hugging Face Hub, safetensors.total, in tetrabit/llmfit@82b3e1c";
 inline constexpr const char* llmfit_fork =
     "Hugging Face Hub, safetensors.total, in sammcj/llmfit@9e7ac95";
-inline constexpr const char* llmfit_pypi =
-    "Hugging Face Hub, safetensors.total, in JEHoctor/llmfit-pypi 1.1.17";
+inline constexpr const char* llmfit_1_1_17 =
+    "Hugging Face Hub, safetensors.total, in AlexsJones/llmfit 1.1.17";
 inline constexpr const char* mteb = "embeddings-benchmark/mteb@a905523, n_parameters";
 inline constexpr const char* pythia_card = "EleutherAI/pythia, table of the model card";
 inline constexpr const char* together = "together's Python client, model_param_count";
@@ -147,9 +147,9 @@ inline constexpr published_model models[] = {
     entry(llama_2_13b, 13'015'864'320, together),
     entry(llama_2_70b, 68'976'648'192, together),
     entry(codellama_7b),
-    entry(codellama_13b, 13'016'028'160, llmfit_pypi),
+    entry(codellama_13b, 13'016'028'160, llmfit_1_1_17),
     entry(codellama_34b, 33'743'970'304, llmfit_fork, "of the Instruct version"),
-    entry(codellama_70b, 68'976'910'336, llmfit_pypi),
+    entry(codellama_70b, 68'976'910'336, llmfit_1_1_17),
     entry(llama_3_8b, 8'030'261'248, llmfit_fork),
     entry(llama_3_70b, 70'553'706'496, llmfit_fork, "of the Instruct version"),
     entry(llama_3_1_8b, 8'030'261'248, llmfit),
@@ -162,12 +162,12 @@ inline constexpr published_model models[] = {
     entry(smollm2_360m, 361'821'120, llmfit_fork),
     entry(smollm2_1_7b),
     entry(smollm3_3b, 3'075'098'624, counted),
-    entry(falcon3_1b, 1'669'408'768, llmfit_pypi),
-    entry(falcon3_3b, 3'227'655'168, llmfit_pypi),
-    entry(falcon3_7b, 7'455'550'464, llmfit_pypi),
-    entry(falcon3_10b, 10'305'653'760, llmfit_pypi),
+    entry(falcon3_1b, 1'669'408'768, llmfit_1_1_17),
+    entry(falcon3_3b, 3'227'655'168, llmfit_1_1_17),
+    entry(falcon3_7b, 7'455'550'464, llmfit_1_1_17),
+    entry(falcon3_10b, 10'305'653'760, llmfit_1_1_17),
     entry(mistral_7b_v0_1, 7'241'732'096, llmfit),
-    entry(mistral_7b_v0_2, 7'241'732'096, llmfit_pypi, "of the Instruct version"),
+    entry(mistral_7b_v0_2, 7'241'732'096, llmfit_1_1_17, "of the Instruct version"),
     entry(mistral_7b_v0_3),
     entry(mistral_nemo_12b),
     entry(ministral_8b_2410, 8'019'808'256, counted),
@@ -191,7 +191,7 @@ inline constexpr published_model models[] = {
     entry(qwen2_5_14b),
     entry(qwen2_5_32b, 32'763'876'352, llmfit_fork),
     entry(qwen2_5_72b, 72'706'203'648, llmfit_fork),
-    entry(deepseek_r1_distill_qwen_1_5b, 1'777'088'000, llmfit_pypi),
+    entry(deepseek_r1_distill_qwen_1_5b, 1'777'088'000, llmfit_1_1_17),
     entry(qwen1_5_moe_a2_7b),
     entry(qwen3_0_6b, 596'049'920, keras_hub),
     entry(qwen3_1_7b),
@@ -206,9 +206,9 @@ inline constexpr published_model models[] = {
     entry(qwen3_coder_480b_a35b, 480'154'875'392, llmfit_fork, "of the Instruct version"),
     entry(qwen3_next_80b_a3b, 79'674'391'296, counted, "without multi-token prediction"),
     entry(qwen3_5_35b_a3b, 34'660'610'688, counted, "for language alone, likewise"),
-    entry(qwen3_5_4b, 4'205'751'296, llmfit_pypi, language_alone),
-    entry(qwen3_5_9b, 8'953'803'264, llmfit_pypi, language_alone),
-    entry(qwen3_5_27b, 26'895'998'464, llmfit_pypi, language_alone),
+    entry(qwen3_5_4b, 4'205'751'296, llmfit_1_1_17, language_alone),
+    entry(qwen3_5_9b, 8'953'803'264, llmfit_1_1_17, language_alone),
+    entry(qwen3_5_27b, 26'895'998'464, llmfit_1_1_17, language_alone),
     entry(gemma_2b, 2'506'172'416, llmfit),
     entry(gemma_7b),
     entry(gemma_2_2b, 2'614'341'888, llmfit, "of the instruction-tuned version"),

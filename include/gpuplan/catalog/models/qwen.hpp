@@ -165,7 +165,7 @@ inline constexpr transformer qwen2_5_72b{
 };
 
 // DeepSeek's distillate of Qwen2.5-Math-1.5B, whose head is a matrix of its own: its config.json in
-// JEHoctor/llmfit-pypi 1.1.17, whose total confirms it.
+// AlexsJones/llmfit 1.1.17, whose total confirms it.
 inline constexpr transformer deepseek_r1_distill_qwen_1_5b = [] {
   transformer other = qwen2_5_1_5b;
   other.name = "deepseek-r1-distill-qwen-1.5b";
