@@ -27,10 +27,10 @@ struct other_name {
   const char* id = "";
 };
 
-/// Published models of a shape that the catalogue has by another name: they have its layers, heads,
-/// widths and rows of vocabulary, tie or untie the head as it does, and see as far, by their
-/// config.json and `safetensors.total` in AlexsJones/llmfit 1.1.17 or by litgpt 0.5.13
-/// litgpt/config.py. Bases of rotary angles are no part of a shape.
+/// Published models of a shape that the catalogue has by another name: their `safetensors.total` in
+/// AlexsJones/llmfit 1.1.17 is its number of parameters, or litgpt 0.5.13 litgpt/config.py has its
+/// layers, heads, widths and rows of vocabulary. Windows are taken to be those of what they were
+/// trained from. Bases of rotary angles are no part of a shape.
 inline constexpr other_name other_names[] = {
     {"llama-3.3-70b", "llama-3.1-70b"},
     {"llama-3.1-nemotron-70b", "llama-3.1-70b"},
@@ -52,7 +52,7 @@ inline constexpr other_name other_names[] = {
     {"yi-1.5-9b", "yi-9b"},
     {"yi-1.5-34b", "yi-34b"},
     {"yi-coder-9b", "yi-9b"},
-    {"zephyr-7b-beta", "mistral-7b-v0.1"},  // a fine-tune of it, with its window
+    {"zephyr-7b-beta", "mistral-7b-v0.1"},
     {"mistral-nemo", "mistral-nemo-12b"},
     {"mistral-nemo-2407", "mistral-nemo-12b"},
     {"devstral-small-2505", "mistral-small-24b-2501"},
