@@ -157,6 +157,13 @@ inline training_config random_megatron_config(random_numbers& random) {
                                   optimizer_kind::muon,
                                   optimizer_kind::lion};
   is.optimizer = gpuplan::optimizer{.kind = kinds[random.below(4)], .loop = optimizer_loop::fused};
+  const bool is_bf16 = *is.precision == training_precision::bf16;
+  if (is_bf16 && coin()) is.reduced = number_format::bf16;
+  if (*is.precision == training_precision::fp16 && coin()) is.reduced = number_format::fp32;
+  if (is_bf16 && is.optimizer->kind == optimizer_kind::adamw && *is.zero_stage == 1 && coin())
+    is.optimizer = gpuplan::optimizer{.loop = optimizer_loop::fused,
+                                      .states = coin() ? number_format::bf16 : number_format::fp32,
+                                      .reads_narrow_gradients = true};
   is.recompute = static_cast<recompute_mode>(random.below(3));
   if (*is.recompute == recompute_mode::full) {
     if (coin())

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <gpuplan/catalog/models.hpp>
+#include <gpuplan/io/trainer/configured_training.hpp>
 #include <gpuplan/io/trainer/megatron_bridge.hpp>
 
 #include <random_config.hpp>
@@ -125,6 +127,62 @@ TEST_CASE("Megatron-Bridge's fp4, its weights as products read them, and layers 
   CHECK_FALSE(read_megatron_bridge_words({"model.seq_length=4096.5"}));
 }
 
+TEST_CASE("Megatron-Bridge's precision may be an object, and is its recipes' where none is said") {
+  const auto read_of = [](const std::vector<std::string>& words) {
+    const read_config read = read_megatron_bridge_words(words);
+    CHECK(read.not_understood.empty());
+    return read;
+  };
+  CHECK(*read_of({"mixed_precision.bf16=true"}).config.precision == training_precision::bf16);
+  CHECK(*read_of({"mixed_precision.fp16=true"}).config.reduced == number_format::fp32);
+  const read_config fp8 = read_of({"mixed_precision.bf16=true",
+                                   "mixed_precision.fp8=hybrid",
+                                   "mixed_precision.fp8_recipe=blockwise",
+                                   "mixed_precision.fp8_param_gather=true",
+                                   "mixed_precision.grad_reduce_in_fp32=false"});
+  CHECK(fp8.remarks.empty());
+  CHECK(*fp8.config.precision == training_precision::fp8);
+  CHECK(*fp8.config.scaling == scaling_kind::blocks);
+  CHECK(*fp8.config.quantised_weights);
+  CHECK(*fp8.config.reduced == number_format::bf16);
+  CHECK(*read_of({"mixed_precision.fp4=e2m1"}).config.fp4_linears);
+  CHECK(read_megatron_bridge_words({"mixed_precision.dtype=bf16"}).not_understood ==
+        std::vector<std::string>{"mixed_precision.dtype"});
+  // Its precision has the last word of sums of gradients.
+  const read_config overruled = read_of({"ddp.grad_reduce_in_fp32=false"});
+  REQUIRE(overruled.remarks.size() == 1);
+  CHECK(overruled.remarks[0].text ==
+        "is false, which mixed_precision overrules; its own grad_reduce_in_fp32, true, is taken");
+  CHECK_FALSE(overruled.config.reduced);
+  const read_config aware = read_of({"optimizer.use_precision_aware_optimizer=true",
+                                     "optimizer.exp_avg_dtype=torch.bfloat16",
+                                     "optimizer.exp_avg_sq_dtype=bf16"});
+  CHECK(aware.config.optimizer->reads_narrow_gradients);
+  CHECK(aware.config.optimizer->states == number_format::bf16);
+  const value whole = parse_yaml(
+                          "optimizer:\n  exp_avg_dtype: {_target_: torch.float32, _call_: false}\n"
+                          "ddp: {grad_reduce_in_fp32: true}\n")
+                          .is;
+  CHECK(read_megatron_bridge(whole).remarks.empty());
+
+  const auto made_of = [](const std::vector<std::string>& words) {
+    return configured(read_megatron_bridge_words(words),
+                      {.shape = catalog::llama_3_8b, .called = "llama-3-8b", .gpus = 8});
+  };
+  const std::vector<std::string> batch = {"train.micro_batch_size=1", "model.seq_length=4096"};
+  const configured_training usual = made_of(batch);
+  REQUIRE_MESSAGE(usual, usual.why);
+  CHECK(usual.setup.precision == bf16_megatron);
+  CHECK(usual.setup.parallelism.zero_stage == 1);
+  CHECK(usual.setup.optimizer.loop == optimizer_loop::fused);
+  REQUIRE(usual.assumed.size() >= 2);
+  CHECK(usual.assumed[0].text == "bf16_mixed, as recipes have it: no file states another");
+  CHECK(usual.assumed[1].member == "zero_stage");
+  std::vector<std::string> apart = batch;
+  apart.emplace_back("ddp.use_distributed_optimizer=false");
+  CHECK(made_of(apart).setup.parallelism.zero_stage == 0);
+}
+
 TEST_CASE("Megatron-Bridge's adapters drop as it says, and unknown words of theirs are named") {
   const auto dropout_of = [](const char* word) {
     return read_megatron_bridge_words({"peft.dim=8", word}).config.adapters->dropout;
@@ -191,17 +249,19 @@ TEST_CASE("Megatron-Bridge's files and words say what was written into them") {
   for (int round = 0; round < 4000; ++round) {
     training_config config = random_config::random_megatron_config(random);
     const written_config written = write_megatron_bridge(config);
-    CHECK(!!written == (*config.precision != training_precision::fp32));
+    CHECK(!!written == (*config.precision != training_precision::fp32 &&
+                        config.optimizer->states == number_format::fp32));
     if (!written) continue;
     ++written_ones;
     const value settings = parse_yaml(written.files[0].text).is;
     const shell_script script = read_shell_script(written.command);
     const read_launch started = read_torchrun_words(script);
     std::vector<std::string> left = {"shape"};
+    if (config.reduced) left.emplace_back("reduced");
     if (config.attention) left.emplace_back("attention");
     CHECK(written.not_written == left);
     // its recipe says these
-    random_config::forget(config, {"shape", "packing", "trains", "attention"});
+    random_config::forget(config, {"shape", "packing", "trains", "attention", "reduced"});
     training_config again = read_megatron_bridge(settings, started.read).config;
     const auto differ = random_config::differences(config, again);
     CHECK_MESSAGE(differ.empty(), (differ.empty() ? "" : differ[0]), written.files[0].text);

@@ -4,6 +4,7 @@
 
 #include <gpuplan/io/trainer/configured_training.hpp>
 #include <gpuplan/io/trainer/megatron_lm.hpp>
+#include <gpuplan/io/trainer/planned_config.hpp>
 
 #include <mutated_text.hpp>
 #include <random_megatron_config.hpp>
@@ -732,6 +733,83 @@ TEST_CASE("what Megatron-LM's flags of quantising and offloading mean reaches th
   CHECK(fp4.graphs.iteration);
   CHECK(setup_of("--fp8-format hybrid --fp8-param-gather").precision.quantised_weights);
   CHECK(setup_of("--cpu-offloading-num-layers 2").offloads.layers == 2);
+}
+
+TEST_CASE("what gradients and moments are in reaches the setup, and is written again") {
+  const std::string sizes =
+      "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 64 --vocab-size 1024 "
+      "--position-embedding-type rope --micro-batch-size 1 --use-distributed-optimizer ";
+  const auto setup_of = [&](const std::string& more) {
+    read_config read = read_megatron_lm(sizes + more);
+    CHECK(read.not_understood.empty());
+    read.config.gpus = 2;
+    const configured_training made = configured(read, {});
+    REQUIRE_MESSAGE(made, made.why);
+    return made.setup;
+  };
+  CHECK(setup_of("--bf16").precision == bf16_megatron);
+  const training_setup narrow = setup_of("--bf16 --grad-reduce-in-bf16");
+  CHECK_FALSE(narrow.precision.fp32_gradients);
+  CHECK_FALSE(narrow.optimizer.reads_narrow_gradients);
+  CHECK(setup_of("--fp16 --accumulate-allreduce-grads-in-fp32").precision.fp32_gradients);
+  CHECK_FALSE(setup_of("--fp16 --grad-reduce-in-bf16").precision.fp32_gradients);
+  const training_setup aware = setup_of(
+      "--bf16 --use-precision-aware-optimizer --main-grads-dtype bf16 "
+      "--exp-avg-dtype bf16 --exp-avg-sq-dtype bf16");
+  CHECK_FALSE(aware.precision.fp32_gradients);
+  CHECK(aware.optimizer.reads_narrow_gradients);
+  CHECK(aware.optimizer.states == number_format::bf16);
+  // Masters are Megatron's own beside fp8 but for delayed scaling.
+  const std::string fp8 = "--bf16 --use-precision-aware-optimizer --fp8-format hybrid ";
+  CHECK(setup_of(fp8).optimizer.reads_narrow_gradients);
+  CHECK_FALSE(setup_of(fp8 + "--fp8-recipe blockwise").optimizer.reads_narrow_gradients);
+
+  const auto remark_of = [&](const std::string& flags) {
+    const std::vector<remark> all = read_megatron_lm(sizes + "--bf16 " + flags).remarks;
+    REQUIRE(!all.empty());
+    return all[0].key + " " + all[0].text;
+  };
+  CHECK(remark_of("--exp-avg-dtype bf16") ==
+        "--exp-avg-dtype is bf16; fp32 is taken without --use-precision-aware-optimizer");
+  CHECK(remark_of("--use-precision-aware-optimizer --exp-avg-dtype bf16") ==
+        "--exp-avg-dtype is bf16; the estimate has fp32 for both moments");
+  CHECK(remark_of("--use-precision-aware-optimizer --exp-avg-dtype fp8") ==
+        "--exp-avg-dtype is \"fp8\"; the estimate knows fp32, bf16 and fp16");
+  CHECK(remark_of("--use-precision-aware-optimizer --main-params-dtype fp16") ==
+        "--main-params-dtype is fp16; the estimate has fp32");
+  CHECK(remark_of("--use-precision-aware-optimizer --optimizer muon") ==
+        "--use-precision-aware-optimizer is taken with adam and --use-distributed-optimizer alone");
+  CHECK(remark_of("--use-precision-aware-optimizer").find("(store_param_remainders)") !=
+        std::string::npos);
+
+  const auto again = [](training_config config) {
+    const written_config written = write_megatron_lm(config);
+    REQUIRE_MESSAGE(written, written.why);
+    CHECK(written.not_written.empty());
+    return read_megatron_lm(written.files[0].text).config;
+  };
+  training_config config = small_config();
+  config.reduced = number_format::bf16;
+  config.optimizer = gpuplan::optimizer{
+      .loop = optimizer_loop::fused, .states = number_format::bf16, .reads_narrow_gradients = true};
+  CHECK(*again(config).reduced == number_format::bf16);
+  CHECK(*again(config).optimizer == *config.optimizer);
+  config.zero_stage = 0;
+  CHECK(write_megatron_lm(config).why ==
+        "optimizer.reads_narrow_gradients is true; AdamW, bf16, fp16 or fp8, and zero_stage 1 are "
+        "taken with it");
+  config.optimizer = {};
+  config.precision = training_precision::fp16;
+  CHECK(write_megatron_lm(config).why == "reduced is bf16; fp32 or fp16 is taken");
+  config.reduced = number_format::fp32;
+  CHECK(*again(config).reduced == number_format::fp32);
+
+  training_setup planned = aware;
+  planned.model.name = "";
+  CHECK(*planned_config(planned, {1, 2, 1}).reduced == number_format::bf16);
+  CHECK(*planned_config(planned, {1, 2, 1}).precision == training_precision::bf16);
+  planned.precision.fp32_gradients = true;
+  CHECK_FALSE(planned_config(planned, {1, 2, 1}).reduced);
 }
 
 TEST_CASE("what Megatron-LM takes where no flag says how experts are run is said") {

@@ -96,6 +96,7 @@ void tell_all(const CLI::App& app, arguments& given) {
         "it has");
   for (const std::string& key : given.files.not_understood)
     tell(key + " is not understood, and left out");
+  io::take_usual_recipe(given.files);
 }
 
 }  // namespace
@@ -134,7 +135,9 @@ trainer_files read_trainer_files(const std::string& option, const std::vector<st
 }
 
 void take_files(const io::read_config& files, arguments& to) {
-  const io::training_config& said = files.config;
+  io::read_config whole = files;
+  io::take_usual_recipe(whole);  // which is told when all options are read
+  const io::training_config& said = whole.config;
   to.files = files;
   to.model.text = said.model;
   to.model.shape = said.shape;

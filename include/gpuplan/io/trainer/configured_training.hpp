@@ -329,6 +329,8 @@ struct said_recipe {
   precision_recipe& recipe = made.is;
   recipe = *recipe_of(precision, engine);
   if (recipe.fp8_linears && config.scaling) recipe.scaling = *config.scaling;
+  if (config.reduced && recipe.master_weights && !engine.has_own_step)
+    recipe.fp32_gradients = *config.reduced == number_format::fp32;
   if (precision == training_precision::bf16 && config.fp4_linears && *config.fp4_linears) {
     recipe.fp4_linears = true;
     recipe.scaling = scaling_kind::micro;
@@ -459,14 +461,35 @@ inline void take_names_of_stages(read_config& of) {
   return all;
 }
 
+/// Fills in what Megatron-Bridge's recipes have, which its files override, where these do not say
+/// it: bf16_mixed, a distributed optimizer, and fused AdamW. What was taken.
+inline std::vector<assumption> take_usual_recipe(read_config& read) {
+  std::vector<assumption> taken;
+  if (read.tool.find("megatron-bridge") == std::string::npos) return taken;
+  training_config& config = read.config;
+  if (!config.precision) {
+    config.precision = training_precision::bf16;
+    taken.push_back({"precision", "bf16_mixed, as recipes have it: no file states another"});
+  }
+  if (!config.zero_stage) {
+    config.zero_stage = 1;
+    taken.push_back({"zero_stage",
+                     "ZeRO-1, the distributed optimizer, as recipes have it: no file says "
+                     "use_distributed_optimizer"});
+  }
+  if (!config.optimizer) config.optimizer = gpuplan::optimizer{.loop = optimizer_loop::fused};
+  return taken;
+}
+
 namespace detail {
 
 // Fills in a setup from what was read, field by field.
 class training_builder {
  public:
   training_builder(const read_config& read, const training_context& context)
-      : config_(read.config), tool_(read.tool), context_(context) {
-    to_.remarks = read.remarks;
+      : read_(read), context_(context) {
+    to_.assumed = take_usual_recipe(read_);
+    to_.remarks = read_.remarks;
   }
 
   [[nodiscard]] configured_training build() {
@@ -484,8 +507,9 @@ class training_builder {
   }
 
  private:
-  const training_config& config_;
-  const std::string& tool_;
+  read_config read_;
+  const training_config& config_ = read_.config;
+  const std::string& tool_ = read_.tool;
   const training_context& context_;
   configured_training to_{};
 

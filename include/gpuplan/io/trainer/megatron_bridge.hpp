@@ -177,7 +177,33 @@ class megatron_bridge_reader {
   }
 
  private:
+  // A recipe's name, or its fields.
   void read_precision() {
+    const value* const said = settings_.find("mixed_precision");
+    if (said != nullptr && said->members() != nullptr)
+      read_fields_of_precision();
+    else
+      read_recipe_of_precision();
+    // The recipe of precision has the last word.
+    const auto in_fp32 = from_.flag("ddp.grad_reduce_in_fp32");
+    const bool is_fp16 = half_of(to_.config) == number_format::fp16;
+    const bool sums_in_fp32 =
+        to_.config.reduced ? *to_.config.reduced == number_format::fp32 : !is_fp16;
+    if (in_fp32 && *in_fp32 != sums_in_fp32)
+      core_.remark_on(remark::kind::contradicts,
+                      "ddp.grad_reduce_in_fp32",
+                      std::string("is ") + (*in_fp32 ? "true" : "false") +
+                          ", which mixed_precision overrules; its own grad_reduce_in_fp32, " +
+                          (*in_fp32 ? "false" : "true") + ", is taken");
+    if (const std::string fp4 = from_.text("model.fp4"); !fp4.empty() && !to_.config.fp4_linears)
+      core_.remark_on(remark::kind::doubtful,
+                      "model.fp4",
+                      "is " + shown(value(fp4)) +
+                          "; the estimate takes mixed_precision bf16_with_nvfp4_mixed alone");
+    core_.read_gathered_weights();
+    core_.read_formats();
+  }
+  void read_recipe_of_precision() {
     std::string is = from_.text("mixed_precision");
     for (char& c : is)
       if (c == '-') c = '_';
@@ -197,19 +223,55 @@ class megatron_bridge_reader {
       core_.remark_on(remark::kind::doubtful,
                       "mixed_precision",
                       "is " + shown(value(is)) + "; a recipe such as bf16_mixed is taken");
-    if (const std::string fp4 = from_.text("model.fp4"); !fp4.empty() && !to_.config.fp4_linears)
-      core_.remark_on(remark::kind::doubtful,
-                      "model.fp4",
-                      "is " + shown(value(fp4)) +
-                          "; the estimate takes mixed_precision bf16_with_nvfp4_mixed alone");
-    core_.read_gathered_weights();
+  }
+  void read_fields_of_precision() {
+    training_config& config = to_.config;
+    const auto is_true = [this](const char* field) {
+      const auto is = from_.flag(std::string("mixed_precision.") + field);
+      return is && *is;
+    };
+    const std::string fp8 = from_.text("mixed_precision.fp8");
+    const std::string scaling = from_.text("mixed_precision.fp8_recipe");
+    const bool is_fp4 = !from_.text("mixed_precision.fp4").empty();
+    const bool is_fp16 = is_true("fp16");
+    const bool is_fp32 = is_true("fp32");
+    if (is_true("bf16") || is_fp4)
+      config.precision = training_precision::bf16;
+    else if (is_fp16)
+      config.precision = training_precision::fp16;
+    else if (is_fp32)
+      config.precision = training_precision::fp32;
+    if (is_fp4) config.fp4_linears = true;
+    if (!fp8.empty()) config.precision = training_precision::fp8;
+    for (const megatron_scaling& one : megatron_scalings)
+      if (!fp8.empty() && scaling == one.flag) config.scaling = one.is;
+    if (!fp8.empty() && !scaling.empty() && !config.scaling)
+      core_.remark_on(
+          remark::kind::doubtful,
+          "mixed_precision.fp8_recipe",
+          "is " + shown(value(scaling)) + "; delayed, tensorwise, blockwise or mxfp8 is taken");
+    const bool gathers = is_true("fp8_param_gather") || is_true("fp8_param");
+    if (!fp8.empty() && gathers) config.quantised_weights = true;
+    // Its default is true.
+    if (const auto in_fp32 = from_.flag("mixed_precision.grad_reduce_in_fp32");
+        in_fp32 && !*in_fp32)
+      config.reduced = is_fp16 ? number_format::fp16 : number_format::bf16;
+    else if (is_fp16)
+      config.reduced = number_format::fp32;
+    from_.pass_over_words("mixed_precision.",
+                          "_target_ params_dtype pipeline_dtype autocast_dtype autocast_enabled "
+                          "fp8_margin fp8_amax_history_len fp8_amax_compute_algo fp4_recipe "
+                          "loss_scale initial_loss_scale min_loss_scale loss_scale_window "
+                          "hysteresis num_layers_at_start_in_bf16 num_layers_at_end_in_bf16 "
+                          "fp8_wgrad reuse_grad_buf_for_mxfp8_param_ag");
+    for (const char* const field :
+         {"first_last_layers_bf16", "fp8_dot_product_attention", "fp8_multi_head_attention"})
+      if (is_true(field))
+        core_.remark_on(remark::kind::doubtful,
+                        std::string("mixed_precision.") + field,
+                        "is true, which the estimate leaves out");
   }
   void read_lengths() {
-    const auto in_fp32 = from_.flag("ddp.grad_reduce_in_fp32");
-    if (in_fp32 && !*in_fp32)
-      core_.remark_on(remark::kind::doubtful,
-                      "ddp.grad_reduce_in_fp32",
-                      "changes memory or time; the estimate counts with fp32");
     auto length = from_.integer("dataset.seq_length");
     if (!length) length = from_.integer("dataset.sequence_length");
     if (!length) return core_.refuse_wrong_length("dataset.seq_length");
@@ -368,6 +430,10 @@ class megatron_bridge_reader {
   config.attention = known<attention_kernel>();
   const detail::megatron_plan plan = detail::megatron_settings_of(config);
   made.why = plan.why;
+  // No override has a format of PyTorch's.
+  if (config.optimizer && config.optimizer->states != number_format::fp32)
+    made.why =
+        std::string("optimizer.states is ") + text(config.optimizer->states) + "; fp32 is taken";
   if (config.precision && *config.precision == training_precision::fp32)
     made.why = "precision is fp32; bf16, fp16 or fp8 is taken";
   if (config.gpus || config.nodes || config.gpus_per_node)

@@ -6,6 +6,7 @@
 #include <gpuplan/io/trainer/training_config.hpp>
 #include <gpuplan/known.hpp>
 #include <gpuplan/optimizer.hpp>
+#include <gpuplan/precision.hpp>
 
 #include <cstdint>
 #include <utility>
@@ -134,6 +135,26 @@ inline constexpr megatron_key megatron_hidden_dropout{"--hidden-dropout", "model
 inline constexpr megatron_key megatron_attention_dropout{"--attention-dropout",
                                                          "model.attention_dropout"};
 
+/// An optimizer that knows of gradients and numbers of its own below fp32, and in which they are.
+inline constexpr megatron_key megatron_aware{"--use-precision-aware-optimizer",
+                                             "optimizer.use_precision_aware_optimizer"};
+inline constexpr megatron_key megatron_main_gradients{"--main-grads-dtype",
+                                                      "optimizer.main_grads_dtype"};
+inline constexpr megatron_key megatron_masters{"--main-params-dtype",
+                                               "optimizer.main_params_dtype"};
+inline constexpr megatron_key megatron_first_moment{"--exp-avg-dtype", "optimizer.exp_avg_dtype"};
+inline constexpr megatron_key megatron_second_moment{"--exp-avg-sq-dtype",
+                                                     "optimizer.exp_avg_sq_dtype"};
+/// A format by Megatron-LM's word and PyTorch's.
+struct megatron_format {
+  const char* word;
+  const char* dtype;
+  number_format is;
+};
+inline constexpr megatron_format megatron_formats[] = {{"fp32", "float32", number_format::fp32},
+                                                       {"bf16", "bfloat16", number_format::bf16},
+                                                       {"fp16", "float16", number_format::fp16}};
+
 inline constexpr std::pair<const char*, optimizer_kind> megatron_optimizers[] = {
     {"adam", optimizer_kind::adamw},
     {"sgd", optimizer_kind::sgd_momentum},
@@ -173,11 +194,6 @@ inline constexpr megatron_scaling megatron_scalings[] = {
 /// What changes memory or time, and that a plan has no word for.
 inline constexpr megatron_key megatron_doubts[] = {
     {"--fine-grained-activation-offloading", "model.fine_grained_activation_offloading"},
-    {"--use-precision-aware-optimizer", "optimizer.use_precision_aware_optimizer"},
-    {"--main-grads-dtype", "optimizer.main_grads_dtype"},
-    {"--main-params-dtype", "optimizer.main_params_dtype"},
-    {"--exp-avg-dtype", "optimizer.exp_avg_dtype"},
-    {"--exp-avg-sq-dtype", "optimizer.exp_avg_sq_dtype"},
     {"--moe-layer-recompute", "model.moe_layer_recompute"},
     {"--rampup-batch-size", "train.rampup_batch_size"},
     {"--step-batch-size-schedule", "train.step_batch_size_schedule"},

@@ -117,6 +117,12 @@ class megatron_lm_reader {
                       is_fp4 ? "--fp4-format" : "--fp8-format",
                       "stands without --bf16; the estimate has it");
     core_.read_gathered_weights();
+    const bool sums_in_fp32 = flag("--accumulate-allreduce-grads-in-fp32");
+    if (flag("--grad-reduce-in-bf16") && half_of(to_.config) == number_format::bf16)
+      to_.config.reduced = number_format::bf16;  // of fp16 it changes nothing
+    else if (sums_in_fp32)
+      to_.config.reduced = number_format::fp32;
+    core_.read_formats();
   }
   void read_the_rest() {
     training_config& config = to_.config;
@@ -125,10 +131,6 @@ class megatron_lm_reader {
     if (flag("--use-flash-attn") && !config.attention) config.attention = attention_kernel::flash;
     if (flag("--freeze-all-layers"))
       core_.remark_on(remark::kind::doubtful, "--freeze-all-layers", "leaves nothing to train");
-    if (flag("--grad-reduce-in-bf16"))
-      core_.remark_on(remark::kind::doubtful,
-                      "--grad-reduce-in-bf16",
-                      "changes memory or time; the estimate leaves it out");
     if (const auto samples = from_.number("--lr-warmup-samples")) {
       if (config.global_batch && !config.warm_up_steps)
         config.warm_up_steps = *samples / static_cast<double>(*config.global_batch);
@@ -272,9 +274,14 @@ class megatron_lm_reader {
     put(detail::megatron_graphs.flag, "full_iteration");
     put("--no-check-for-nan-in-loss-and-grad", "");  // it stops with that check
   }
+  if (detail::has_other_sums(config))
+    put(*config.reduced == number_format::fp32 ? "--accumulate-allreduce-grads-in-fp32"
+                                               : "--grad-reduce-in-bf16",
+        "");
   // Offloading is in the optimizer with states of chosen formats alone.
-  if (config.optimizer_on_host && *config.optimizer_on_host)
-    put("--use-precision-aware-optimizer", "");
+  if (config.optimizer_on_host && *config.optimizer_on_host &&
+      !(config.optimizer && config.optimizer->reads_narrow_gradients))
+    put(detail::megatron_aware.flag, "");
   // Its size is the model's own, so that the table has exactly these rows.
   put("--tokenizer-type", "NullTokenizer");
   // It stops without these.
@@ -305,7 +312,8 @@ class megatron_lm_reader {
   made.files = {{"megatron_lm.sh", text + "\n"}};
   made.command = "bash megatron_lm.sh";
   made.not_written = detail::not_said_to_megatron(
-      config, {"shape", "cuda_graphs", "gpus", "nodes", "gpus_per_node", "data_parallel"});
+      config,
+      {"shape", "cuda_graphs", "reduced", "gpus", "nodes", "gpus_per_node", "data_parallel"});
   return made;
 }
 

@@ -27,6 +27,13 @@
 
 namespace gpuplan::io::detail {
 
+/// The format of Megatron's weights, in which gradients and moments may be, too.
+[[nodiscard]] inline number_format half_of(const training_config& config) {
+  if (!config.precision || *config.precision == training_precision::fp32)
+    return number_format::fp32;
+  return *config.precision == training_precision::fp16 ? number_format::fp16 : number_format::bf16;
+}
+
 /// Reads what both dialects have. `gpus`, where they are known, are in `to.config` already.
 class megatron_reader {
  public:
@@ -93,6 +100,63 @@ class megatron_reader {
     };
     read(megatron_fp8_weights, is_fp8, "fp8");
     read(megatron_fp4_weights, is_fp4, "fp4");
+  }
+  /// What gradients and the optimizer's numbers are in: to call when the precision is read.
+  void read_formats() {
+    const megatron_key keys[] = {
+        megatron_first_moment, megatron_second_moment, megatron_masters, megatron_main_gradients};
+    known<number_format> are[4];
+    for (int at = 0; at < 4; ++at) are[at] = format(keys[at]);
+    const known<number_format>& masters = are[2];
+    const known<number_format>& gradients = are[3];
+    const bool is_aware = is_true(from_.flag(name(megatron_aware)));
+    // A recipe of the Bridge's is bf16 where nothing is said.
+    const number_format half =
+        config_.precision || is_flags() ? half_of(config_) : number_format::bf16;
+    // Beside states on the host it says no more than that they are there.
+    if (half == number_format::fp32 || (is_aware && is_true(config_.optimizer_on_host))) return;
+    for (int at = 0; at < 4 && !is_aware; ++at)
+      if (is_narrow(are[at]))  // where Megatron stops
+        remark_on(remark::kind::contradicts,
+                  name(keys[at]),
+                  std::string("is ") + text(*are[at]) + "; fp32 is taken without " +
+                      name(megatron_aware));
+    if (!is_aware) return;
+    const bool is_adam = !config_.optimizer || config_.optimizer->kind == optimizer_kind::adamw;
+    if (!is_adam || (config_.zero_stage && *config_.zero_stage != 1))
+      return remark_on(
+          remark::kind::contradicts,
+          name(megatron_aware),
+          "is taken with adam and " + std::string(name(megatron_distributed)) + " alone");
+    // The Bridge's gradients are as its mixed_precision has them.
+    if (is_flags() && gradients && *gradients == half && !config_.reduced) config_.reduced = half;
+    gpuplan::optimizer by = config_.optimizer ? *config_.optimizer : gpuplan::optimizer{};
+    by.loop = optimizer_loop::fused;
+    if (is_narrow(are[0]) && is_narrow(are[1])) by.states = half;
+    for (int at = 0; at < 3; ++at) {
+      const number_format estimated = at == 2 ? number_format::fp32 : by.states;
+      if (is_narrow(are[at]) && *are[at] != estimated)
+        remark_on(remark::kind::doubtful,
+                  name(keys[at]),
+                  std::string("is ") + text(*are[at]) + "; the estimate has " + text(estimated) +
+                      (at == 2 ? "" : " for both moments"));
+    }
+    // Beside fp8 whose scales are found each time its masters are Megatron's own, and gradients are
+    // copied for them.
+    const bool are_copied = is_flags() && *config_.precision == training_precision::fp8 &&
+                            !is_narrow(masters) && config_.scaling &&
+                            *config_.scaling != scaling_kind::delayed;
+    by.reads_narrow_gradients = !are_copied || by.states != number_format::fp32;
+    config_.optimizer = by;
+    if (are_copied && by.reads_narrow_gradients && config_.reduced && *config_.reduced == half)
+      remark_on(remark::kind::doubtful,
+                name(megatron_aware),
+                "copies gradients in fp32 beside such fp8; the estimate has no copies");
+    if (!are_copied && !is_narrow(masters) && half == number_format::bf16)
+      remark_on(remark::kind::doubtful,
+                name(megatron_aware),
+                "has of masters the half that bf16 weights have not (store_param_remainders); the "
+                "estimate has them whole, 2 bytes more for each");
   }
   /// What contradicts itself, and what follows from the rest: to call when all is read.
   void conclude() {
@@ -222,6 +286,23 @@ class megatron_reader {
     remark_on(remark::kind::doubtful,
               name(key),
               "is " + shown(value(is)) + "; the estimate has nothing for it");
+    return {};
+  }
+  [[nodiscard]] static bool is_narrow(const known<number_format>& is) {
+    return is && *is != number_format::fp32;
+  }
+  /// A format by its name, PyTorch's too, or the class that a whole configuration has.
+  known<number_format> format(const megatron_key& key) {
+    const value* is = from_.find(name(key), true);
+    if (is == nullptr) return {};
+    if (const value* const of_class = is->find("_target_")) is = of_class;
+    std::string_view word = is->text() != nullptr ? std::string_view(*is->text()) : "";
+    if (word.substr(0, 6) == "torch.") word.remove_prefix(6);
+    for (const megatron_format& one : megatron_formats)
+      if (word == one.word || word == one.dtype) return one.is;
+    remark_on(remark::kind::doubtful,
+              name(key),
+              "is " + shown(*is) + "; the estimate knows fp32, bf16 and fp16");
     return {};
   }
   void read_sharding() {
@@ -527,6 +608,12 @@ template <class Meaning, std::size_t Size>
   return nullptr;
 }
 
+/// Whether gradients are in another format than Megatron has them where nothing is said.
+[[nodiscard]] inline bool has_other_sums(const training_config& config) {
+  const bool is_fp16 = half_of(config) == number_format::fp16;
+  return config.reduced && (*config.reduced == number_format::fp32) == is_fp16;
+}
+
 /// Why Megatron would train something else than a plan, or nothing.
 [[nodiscard]] inline std::string flaw_for_megatron(const training_config& config) {
   if (!config.engine.empty() && config.engine != "megatron")
@@ -553,14 +640,24 @@ template <class Meaning, std::size_t Size>
     return "quantised_weights is true; linear layers in fp8 or fp4 are taken with it";
   if (is_true(config.quantised_weights) && is_fp8 && config.zero_stage && *config.zero_stage == 0)
     return "quantised_weights is true; zero_stage 1, the distributed optimizer, is taken with it";
+  const number_format half = half_of(config);
   if (config.optimizer) {
     const gpuplan::optimizer& is = *config.optimizer;
     if (word_of(is.kind, megatron_optimizers) == nullptr)
       return "optimizer is none of AdamW, SGD with momentum, Muon and Lion";
-    if (is.library != optimizer_library::torch || is.states != number_format::fp32 ||
-        is.pages_states)
-      return "optimizer has states of another format or library; Megatron's are fp32";
+    const bool is_aware = is.reads_narrow_gradients;
+    if (is.library != optimizer_library::torch || is.pages_states ||
+        (is.states != number_format::fp32 && (!is_aware || is.states != half)))
+      return "optimizer has states of another format or library; Megatron's are fp32, and with "
+             "reads_narrow_gradients in the format of weights";
+    if (is_aware && (is.kind != optimizer_kind::adamw || half == number_format::fp32 ||
+                     !config.zero_stage || *config.zero_stage != 1))
+      return "optimizer.reads_narrow_gradients is true; AdamW, bf16, fp16 or fp8, and zero_stage "
+             "1 are taken with it";
   }
+  if (config.reduced && *config.reduced != number_format::fp32 && *config.reduced != half)
+    return "reduced is " + std::string(text(*config.reduced)) + "; fp32" +
+           (half == number_format::fp32 ? "" : " or " + std::string(text(half))) + " is taken";
   for (const auto& [key, member] : megatron_numbers)
     if (config.*member && !(std::isfinite(*(config.*member)) && *(config.*member) >= 0))
       return std::string(key.flag + 2) + " is no finite number of at least 0";
@@ -689,6 +786,10 @@ template <class Meaning, std::size_t Size>
     if (config.*member) put(key, *(config.*member));
   if (config.optimizer)
     put(megatron_optimizer, word_of(config.optimizer->kind, megatron_optimizers));
+  if (config.optimizer && config.optimizer->reads_narrow_gradients) put(megatron_aware, true);
+  if (config.optimizer && config.optimizer->states != number_format::fp32)
+    for (const megatron_key& key : {megatron_first_moment, megatron_second_moment})
+      put(key, text(config.optimizer->states));
   for (const auto& [key, member] : megatron_numbers)
     if (config.*member && !(member == &training_config::warm_up_share && config.warm_up_steps))
       put(key,
@@ -785,6 +886,7 @@ template <class Meaning, std::size_t Size>
   const auto says_if = [&said](bool is, const char* name) {
     if (is) said.emplace_back(name);
   };
+  says_if(!has_other_sums(config), "reduced");
   says_if(!config.steps, "samples");
   says_if(says_schedule_to_megatron(config), "schedule");
   says_if(says_schedule_to_megatron(config) && *config.schedule == rate_schedule::wsd,

@@ -74,6 +74,8 @@ struct planned_run_words {
   if (layout.weights_on_host) made.weights_on_host = true;
   made.engine = setup.framework.engine.is->name->text;
 
+  const bool adds_in_either =  // Megatron
+      setup.precision.master_weights && !setup.framework.engine.is->has_own_step;
   for (const training_precision precision : {training_precision::bf16,
                                              training_precision::fp16,
                                              training_precision::pure_bf16,
@@ -82,6 +84,8 @@ struct planned_run_words {
                                              training_precision::fp8}) {
     precision_recipe recipe = *recipe_of(precision, *setup.framework.engine.is);
     if (precision == training_precision::bf16) recipe.fp4_linears = setup.precision.fp4_linears;
+    if (adds_in_either && recipe.master_weights)
+      recipe.fp32_gradients = setup.precision.fp32_gradients;
     if (quantises_linears(recipe)) {
       recipe.scaling = setup.precision.scaling;
       recipe.quantised_weights = setup.precision.quantised_weights;
@@ -89,6 +93,9 @@ struct planned_run_words {
     if (!made.precision && with_weights(recipe, setup.precision.weights) == setup.precision)
       made.precision = precision;
   }
+  const bool is_fp16 = setup.precision.weights == number_format::fp16;
+  if (adds_in_either && setup.precision.fp32_gradients == is_fp16)
+    made.reduced = is_fp16 ? number_format::fp32 : setup.precision.weights;
   if (setup.precision.fp4_linears)
     made.fp4_linears = true;  // which has one scaling
   else if (setup.precision.scaling != precision_recipe{}.scaling)

@@ -117,7 +117,8 @@ struct training_config {
   known<bool> fp4_linears{};      // beside bf16, as `precision_recipe` has it, and the next
   known<bool> quantised_weights{};
   known<number_format> weights{};  // as they are held where autocast casts them; frozen ones too
-  known<number_format> reduced{};  // gradients, while FSDP sums them; default: the products'
+  known<number_format> reduced{};  // gradients, while FSDP sums them; default: the products', of
+                                   // Megatron, which holds them so, fp32, and fp16 beside fp16
   known<gpuplan::optimizer> optimizer{};
   known<recompute_mode> recompute{};
   known<std::int64_t> recompute_span{};    // as `training_setup` has it, and the next
