@@ -130,6 +130,51 @@ TEST_CASE("without a number of tokens it is asked for, or the tokenizer's own is
   CHECK(unknown.remarks[0].text ==
         "is not there, since the tokenizer says it; give its number of tokens, without which "
         "nobody knows the model's size");
+  const auto tokens_of = [&](const std::string& name) {
+    const read_config read = read_megatron_lm(
+        sizes + "--make-vocab-size-divisible-by 1 --tokenizer-type HuggingFaceTokenizer " +
+        "--tokenizer-model " + name);
+    return read.config.shape ? read.config.shape->vocab_size : 0;
+  };
+  CHECK(tokens_of("openai-community/gpt2") == 50257);
+  CHECK(tokens_of("meta-llama/Meta-Llama-3-8B") == 128256);
+  CHECK(tokens_of("Qwen/Qwen2.5-7B") == 0);  // whose configuration has more rows than tokens
+  CHECK(tokens_of("gp") == 0);
+  const read_config partly = read_megatron_lm("--num-layers 12 --vocab-size 1024");
+  REQUIRE(partly.remarks.size() == 1);
+  CHECK(partly.remarks[0].key == "--hidden-size");
+  CHECK(partly.remarks[0].text ==
+        "is not there, nor --num-attention-heads, without which nobody knows the model's size");
+  CHECK(read_megatron_lm("--vocab-size 1024 --bf16").remarks.empty());  // of no model
+}
+
+TEST_CASE("another number of GPUs than a script's makes another batch and no contradiction") {
+  const std::string script =
+      "torchrun --nproc-per-node 8 pretrain_gpt.py --num-layers 4 --hidden-size 64 "
+      "--num-attention-heads 8 --seq-length 64 --vocab-size 1024 --position-embedding-type rope "
+      "--bf16 --micro-batch-size 1 --global-batch-size 256 ";
+  const read_config of_more = read_megatron_lm(
+      script + "--tensor-model-parallel-size 8 --pipeline-model-parallel-size 4");
+  REQUIRE(of_more.remarks.size() == 1);
+  CHECK(of_more.remarks[0].is == remark::kind::contradicts);
+  const configured_training made = configured(of_more, {.gpus = 64});
+  REQUIRE_MESSAGE(made, made.why);
+  CHECK(made.remarks.empty());
+  CHECK(made.plan == batch_plan{1, 2, 128});
+  const configured_training twice = configured(read_megatron_lm(script), {.gpus = 16});
+  REQUIRE_MESSAGE(twice, twice.why);
+  CHECK(twice.remarks.empty());
+  CHECK(twice.plan == batch_plan{1, 16, 16});
+}
+
+TEST_CASE("what a script prints before it starts is no training") {
+  const read_config read = read_megatron_lm(
+      "cmd=\"torchrun --nproc-per-node 8 pretrain_gpt.py --bf16 --micro-batch-size 2\"\n"
+      "echo $cmd\neval $cmd\n");
+  REQUIRE_MESSAGE(read, read.why);
+  CHECK(*read.config.micro_batch == 2);
+  CHECK(*read.config.gpus == 8);
+  CHECK(read.remarks.empty());
 }
 
 TEST_CASE("which layers are on which stage is read, and what does not add up is said") {
@@ -255,6 +300,10 @@ TEST_CASE("what contradicts itself, or is old, or unknown, is said") {
                     "--expert-tensor-parallel-size 1")
             .key == "--expert-model-parallel-size");
   CHECK(only_remark("--checkpoint-activations").is == remark::kind::outdated);
+  CHECK(only_remark("--checkpoint-activations --checkpoint-num-layers 2").text ==
+        "is refused by newer versions; --recompute-granularity full --recompute-method uniform "
+        "--recompute-num-layers 2 is taken");
+  CHECK(*read_megatron_lm("--checkpoint-activations").config.recompute == recompute_mode::full);
   CHECK(only_remark("--recompute-granularity full").is == remark::kind::missing);
   CHECK(only_remark("--recompute-granularity some").is == remark::kind::contradicts);
   CHECK(only_remark("--num-query-groups 4").is == remark::kind::missing);

@@ -7,6 +7,7 @@
 #include <gpuplan/time/stack_range.hpp>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -102,6 +103,23 @@ std::string remarks_in_words(const std::vector<io::remark>& remarks) {
   return all;
 }
 
+// Why no model is known: flags of Megatron's that are not there, or that no file says it.
+std::string without_model(std::vector<io::remark> remarks) {
+  const auto is_of_sizes = [](const io::remark& one) {
+    for (const char* const flag :
+         {"--num-layers", "--hidden-size", "--num-attention-heads", "--vocab-size"})
+      if (one.is == io::remark::kind::missing && one.key == flag) return true;
+    return false;
+  };
+  const auto found = std::find_if(remarks.begin(), remarks.end(), is_of_sizes);
+  std::string why = "--model: no file says which model trains; give its name";
+  if (found != remarks.end()) {
+    why = found->key + ": " + found->text + "; or --model says which model it is";
+    remarks.erase(found);
+  }
+  return why + remarks_in_words(remarks);
+}
+
 guides::printed answer_to(const request& asked, const guides::output& as) {
   answer made;
   std::string of_base;
@@ -114,8 +132,7 @@ guides::printed answer_to(const request& asked, const guides::output& as) {
   made.model = asked.model.empty() ? made.read.config.model : asked.model;
   if (!asked.model.empty()) made.read.config.shape = {};
   if (made.model.empty() && !made.read.config.shape)
-    throw guides::bad_request("--model: no file says which model trains; give its name" +
-                              remarks_in_words(made.read.remarks));
+    throw guides::bad_request(without_model(made.read.remarks));
   if (!made.read.config.shape) {
     const setups::named_model named = setups::trained_model_named(
         {.text = made.model, .is_of_file = asked.model.empty() && files.names_model});

@@ -489,7 +489,13 @@ class training_builder {
   training_builder(const read_config& read, const training_context& context)
       : read_(read), context_(context) {
     to_.assumed = take_usual_recipe(read_);
-    to_.remarks = read_.remarks;
+    const bool has_other_gpus =
+        context.gpus && read.config.gpus && *context.gpus != *read.config.gpus;
+    // What Megatron's readers make of the files' number of GPUs holds for no other.
+    if (has_other_gpus && tool_.find("megatron") != std::string::npos)
+      read_.config.data_parallel = read_.config.accumulation = {};
+    for (const remark& one : read_.remarks)
+      if (!has_other_gpus || !one.is_of_gpus) to_.remarks.push_back(one);
   }
 
   [[nodiscard]] configured_training build() {

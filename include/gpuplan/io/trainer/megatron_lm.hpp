@@ -151,12 +151,25 @@ class megatron_lm_reader {
     for (const auto& [old, now] :
          {std::pair{"--batch-size", "--micro-batch-size"},
           std::pair{"--model-parallel-size", "--tensor-model-parallel-size"},
-          std::pair{"--warmup", "--lr-warmup-fraction"},
-          std::pair{"--checkpoint-activations", "--recompute-activations"}})
+          std::pair{"--warmup", "--lr-warmup-fraction"}})
       if (from_.find(old, true) != nullptr)
         core_.remark_on(remark::kind::outdated,
                         old,
                         std::string("is refused by newer versions; ") + now + " is taken");
+    read_old_recomputation();
+  }
+  // Megatron-LM of 2021 and before: of so many layers at a time all is computed again.
+  void read_old_recomputation() {
+    training_config& config = to_.config;
+    const auto span = from_.integer("--checkpoint-num-layers");
+    if (!flag("--checkpoint-activations")) return;
+    config.recompute = recompute_mode::full;
+    config.recompute_span = span ? *span : 1;
+    core_.remark_on(remark::kind::outdated,
+                    "--checkpoint-activations",
+                    "is refused by newer versions; --recompute-granularity full "
+                    "--recompute-method uniform --recompute-num-layers " +
+                        std::to_string(*config.recompute_span) + " is taken");
   }
 
   settings_reader from_;

@@ -192,11 +192,14 @@ class megatron_reader {
               *config_.context_parallel == 1 ? 1 : *config_.context_parallel * 2,
               "seq-length (each rank has two parts)",
               *config_.sequence_length);
-    if (!config_.gpus || !divides("--tensor-, pipeline- and context-parallel sizes",
-                                  ranks,
-                                  "the number of GPUs",
-                                  *config_.gpus))
+    if (!config_.gpus) return;
+    if (!divides("--tensor-, pipeline- and context-parallel sizes",
+                 ranks,
+                 "the number of GPUs",
+                 *config_.gpus)) {
+      to_.remarks.back().is_of_gpus = true;
       return;
+    }
     // Megatron-LM's own arithmetic: these are no flags.
     config_.data_parallel = *config_.gpus / ranks;
     if (!config_.micro_batch || *config_.micro_batch > most_ranks || *config_.gpus > most_ranks)
@@ -208,6 +211,8 @@ class megatron_reader {
                 "--global-batch-size",
                 *config_.global_batch))
       config_.accumulation = *config_.global_batch / samples;
+    else
+      to_.remarks.back().is_of_gpus = true;
   }
 
   void remark_on(remark::kind is, std::string_view key, std::string text) {
@@ -256,11 +261,12 @@ class megatron_reader {
     const std::int64_t stages = config_.pipeline_parallel ? *config_.pipeline_parallel : 1;
     for (const std::int64_t degree : {parts, expert, stages})
       if (degree < 1 || degree > most_ranks) return;
-    if (config_.gpus && parts * expert <= most_ranks)
-      divides("--expert-tensor-, expert-model- and pipeline-model-parallel sizes",
-              parts * expert * stages,
-              "the number of GPUs",
-              *config_.gpus);
+    if (config_.gpus && parts * expert <= most_ranks &&
+        !divides("--expert-tensor-, expert-model- and pipeline-model-parallel sizes",
+                 parts * expert * stages,
+                 "the number of GPUs",
+                 *config_.gpus))
+      to_.remarks.back().is_of_gpus = true;
   }
   /// Megatron-LM's default, p2p, has no code for windows and sinks; a recipe of the Bridge's may
   /// say something else.

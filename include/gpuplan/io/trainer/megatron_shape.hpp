@@ -2,6 +2,8 @@
 
 // The sizes of a model as Megatron-LM's flags, in both directions.
 
+#include <gpuplan/detail/text.hpp>
+#include <gpuplan/io/characters.hpp>
 #include <gpuplan/io/trainer/settings_reader.hpp>
 #include <gpuplan/io/trainer/training_config.hpp>
 #include <gpuplan/io/value.hpp>
@@ -55,6 +57,35 @@ inline constexpr megatron_latent_size megatron_latent_sizes[] = {
     {"--qk-pos-emb-head-dim", &latent_attention::qk_rope_head_dim, 64},
     {"--v-head-dim", &latent_attention::v_head_dim, 128},
 };
+
+/// The tokens of published tokenizers, by what a name of the Hub begins with behind its owner: of
+/// these a model's configuration has as many. (Of Qwen and DeepSeek it has more.)
+struct megatron_tokenizer {
+  const char* name = "";
+  std::int64_t tokens = 0;
+};
+inline constexpr megatron_tokenizer megatron_tokenizers[] = {
+    {"gpt2", 50'257},
+    {"llama-2-", 32'000},
+    {"meta-llama-3", 128'256},
+    {"llama-3.1-", 128'256},
+    {"llama-3.2-1b", 128'256},
+    {"llama-3.2-3b", 128'256},
+    {"llama-3.3-", 128'256},
+    {"mixtral-8x7b", 32'000},
+};
+/// How many tokens a tokenizer has that is named so; 0: nobody knows.
+[[nodiscard]] inline std::int64_t tokens_of_megatron_tokenizer(std::string_view model) {
+  const std::string_view name = model.substr(model.rfind('/') + 1);
+  for (const megatron_tokenizer& each : megatron_tokenizers) {
+    const std::string_view begin = each.name;
+    bool is_it = name.size() >= begin.size();
+    for (std::size_t i = 0; i < begin.size() && is_it; ++i)
+      is_it = gpuplan::detail::lower(name[i]) == begin[i];
+    if (is_it) return each.tokens;
+  }
+  return 0;
+}
 
 /// Which layers have experts, by Megatron's expression: [0]*3+[1]*58, ([1]*3+[0])*2, or lists of
 /// 0 and 1 in any such sum and product. Empty where it is another, or has more than 2^16 layers.
@@ -142,9 +173,9 @@ class megatron_shape_reader {
     read_norms();
     read_experts();
     read_ends();
-    if (is_hybrid()) return;
-    if (model_.num_hidden_layers == 0 && model_.hidden_size == 0) return;
-    if (model_.vocab_size == 0) return;
+    read_vocabulary();
+    doubt_the_rest();
+    if (is_hybrid() || !has_all_sizes()) return;
     const auto valid = validate(model_);
     if (valid)
       to_.config.shape = model_;
@@ -300,6 +331,8 @@ class megatron_shape_reader {
     else if (positions == "relative")
       doubt("--position-embedding-type", "is relative, for which the estimate has nothing");
     model_.tied_embeddings = !flag("--untie-embeddings-and-output-weights");
+  }
+  void read_vocabulary() {
     const auto padded = from_.integer("--padded-vocab-size");
     const auto unpadded = from_.integer("--vocab-size");
     const auto multiple = from_.integer("--make-vocab-size-divisible-by");
@@ -309,20 +342,26 @@ class megatron_shape_reader {
                          (tokenizer.empty() && from_.find("--merge-file", true) != nullptr);
     if (padded) {
       model_.vocab_size = *padded;
-    } else if (unpadded || is_gpt2) {
-      const std::int64_t tokens = unpadded ? *unpadded : 50'257;
-      if (!unpadded)
+      return;
+    }
+    const std::string model = from_.text("--tokenizer-model");
+    const std::int64_t published =
+        tokenizer == "HuggingFaceTokenizer" ? tokens_of_megatron_tokenizer(model) : 0;
+    if (unpadded || is_gpt2 || published != 0) {
+      const std::int64_t tokens = unpadded ? *unpadded : is_gpt2 ? 50'257 : published;
+      if (!unpadded && is_gpt2)
         doubt("--vocab-size",
               "is not there; GPT2BPETokenizer has 50257 tokens where its own files are taken");
+      else if (!unpadded)
+        doubt("--vocab-size",
+              "is not there; the tokenizer of " + printable(model) + " has " +
+                  std::to_string(tokens) + " tokens");
       const std::int64_t by = std::min(multiple ? *multiple : 128, most_of_a_width) *
                               std::min(tensor ? *tensor : 1, most_of_a_width);
       model_.vocab_size = (tokens + by - 1) / by * by;
-    } else if (model_.num_hidden_layers != 0) {
-      from_.remark_on(remark::kind::missing,
-                      "--vocab-size",
-                      "is not there, since the tokenizer says it; give its number of tokens, "
-                      "without which nobody knows the model's size");
     }
+  }
+  void doubt_the_rest() {
     for (const char* const name : {"--heterogeneous-layers-config-path",
                                    "--heterogeneous-layers-config-encoded-json",
                                    "--moe-latent-size",
@@ -330,6 +369,33 @@ class megatron_shape_reader {
                                    "--yaml-cfg"})
       if (from_.find(name, true) != nullptr)
         doubt(name, "makes another model than the other flags say");
+  }
+
+  // Where some are there, which are not is said.
+  bool has_all_sizes() {
+    const char* const flags[] = {
+        "--num-layers", "--hidden-size", "--num-attention-heads", "--vocab-size"};
+    const std::int64_t are[] = {model_.num_hidden_layers,
+                                model_.hidden_size,
+                                model_.num_attention_heads,
+                                model_.vocab_size};
+    const char* first = nullptr;
+    std::string others;
+    for (int at = 0; at < 4; ++at) {
+      if (are[at] != 0) continue;
+      if (first != nullptr) others += ", nor " + std::string(flags[at]);
+      if (first == nullptr) first = flags[at];
+    }
+    if (first == nullptr) return true;
+    if (are[0] == 0 && are[1] == 0 && are[2] == 0) return false;
+    from_.remark_on(remark::kind::missing,
+                    first,
+                    "is not there" + others +
+                        (are[0] != 0 && are[1] != 0 && are[2] != 0
+                             ? ", since the tokenizer says it; give its number of tokens, without "
+                               "which nobody knows the model's size"
+                             : ", without which nobody knows the model's size"));
+    return false;
   }
 
   // Layers of several kinds, of which a shape of the other flags would say nothing: who names the

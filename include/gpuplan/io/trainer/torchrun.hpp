@@ -342,7 +342,9 @@ class launcher_words {
                      is_own_launcher(each.words[start], each.words[start + 1]));
     for (std::size_t i = start + 1; i < each.words.size() && i < start + 4; ++i)
       launches = launches || each.words[i].compare(0, 18, "torch.distributed.") == 0;
-    const int rank = launches ? 3 : start > 0 ? 2 : 1;
+    // What is printed counts where nothing starts.
+    const bool is_printed = is_one_of(each.words[0], {"echo", "printf"});
+    const int rank = is_printed ? 0 : launches ? 3 : start > 0 ? 2 : 1;
     if (rank < best) continue;
     alike = rank == best ? alike + 1 : 1;
     best = rank;

@@ -167,9 +167,10 @@ struct remark {
     doubtful,     // allowed, and rarely meant
   };
   kind is = kind::doubtful;
-  std::string key{};   // as the file writes it
-  std::string text{};  // a sentence: what is wrong, and what would be taken
-  std::string file{};  // that the key names, where the training is not whole without it
+  std::string key{};        // as the file writes it
+  std::string text{};       // a sentence: what is wrong, and what would be taken
+  std::string file{};       // that the key names, where the training is not whole without it
+  bool is_of_gpus = false;  // it holds for as many GPUs as the file says, and may not for others
 };
 
 /// What was read of one file.
