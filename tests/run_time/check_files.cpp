@@ -508,6 +508,14 @@ TEST_CASE("a file that nobody reads, and a model that nobody names, are refused"
   const temporary_file open(std::string("per_device_train_batch_size: 1\nmodel_name_or_path: ") +
                             io::model_placeholder);
   CHECK(has(checked({open.name()}).err, "--model: no file says which model trains"));
+  // Of a model whose sizes flags say, what is not there comes first.
+  const temporary_file sizes(
+      "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --bf16\n"
+      "--micro-batch-size 1 --moe-router-dtype fp32\n",
+      "gpuplan.sh");
+  CHECK(has(checked({sizes.name()}).err,
+            "--vocab-size: is not there, since the tokenizer says it; give its number of tokens, "
+            "without which nobody knows the model's size; or --model says which model it is; "));
   CHECK(has(checked({"/nonexistent/file.json"}).err, "cannot read /nonexistent/file.json"));
   // What a file names is not opened, were it there or not.
   for (const char* path : {"/etc/passwd", "./model", "../config.json", "~/llama"}) {
@@ -723,7 +731,8 @@ TEST_CASE("torchtitan's files of experts are estimated by the code that has thes
   config.micro_batch = 1;
   config.zero_stage = 3;
   config.precision = io::training_precision::bf16;
-  for (const transformer& model : {catalog::qwen3_30b_a3b, catalog::deepseek_v3}) {
+  for (const transformer& model :
+       {catalog::qwen3_30b_a3b, catalog::deepseek_v3, catalog::qwen3_0_6b, catalog::qwen3_32b}) {
     const io::configured_training made = of(model, config);
     CAPTURE(made.why);
     REQUIRE(made);

@@ -507,6 +507,14 @@ TEST_CASE("torchtitan's schedules of pipelines are read, and written as they wer
     config.virtual_pipeline = 3;
     CHECK_FALSE(write_torchtitan(config));
   }
+  // A schedule counts in a pipeline alone.
+  const read_config alone =
+      read_torchtitan_words({"--parallelism.pipeline_parallel_degree=1",
+                             "--parallelism.pipeline_parallel_schedule=Interleaved1F1B"});
+  CHECK(alone.remarks.empty());
+  CHECK(alone.not_understood.empty());
+  CHECK_FALSE(alone.config.schedule_of_pipeline);
+  CHECK_FALSE(alone.config.virtual_pipeline);
   const read_config looped =
       read_torchtitan_words({"--parallelism.pipeline_parallel_schedule=LoopedBFS"});
   REQUIRE(looped.remarks.size() == 1);

@@ -626,9 +626,10 @@ class training_builder {
                                  text(samples.value) + ", which is taken"});
   }
 
-  // Code of experts and of latent attention it has since.
+  // Code of experts, of latent attention and of heads with norms it has since.
   [[nodiscard]] bool is_of_new_torchtitan_alone() const {
-    return to_.setup.model.moe.num_experts != 0 || to_.setup.model.is_latent();
+    const transformer& model = to_.setup.model;
+    return model.moe.num_experts != 0 || model.is_latent() || model.qk_norm == qk_norm_scope::head;
   }
   void set_framework() {
     const char* own = framework_of_tool(tool_);

@@ -253,6 +253,7 @@ class torchtitan_reader {
     for (const torchtitan_schedule& each : torchtitan_schedules) {
       if (schedule != each.name) continue;
       is_known = true;
+      if (!is_pipelined) continue;  // files ship with one, which does nothing then
       config_.schedule_of_pipeline = each.is;
       // of two stages each where nothing else is said
       if (each.chunks > 1) config_.virtual_pipeline = each.chunks;
