@@ -153,8 +153,8 @@ TEST_CASE("another number of GPUs than a script's makes another batch and no con
       "torchrun --nproc-per-node 8 pretrain_gpt.py --num-layers 4 --hidden-size 64 "
       "--num-attention-heads 8 --seq-length 64 --vocab-size 1024 --position-embedding-type rope "
       "--bf16 --micro-batch-size 1 --global-batch-size 256 ";
-  const read_config of_more = read_megatron_lm(
-      script + "--tensor-model-parallel-size 8 --pipeline-model-parallel-size 4");
+  const read_config of_more =
+      read_megatron_lm(script + "--tensor-model-parallel-size 8 --pipeline-model-parallel-size 4");
   REQUIRE(of_more.remarks.size() == 1);
   CHECK(of_more.remarks[0].is == remark::kind::contradicts);
   const configured_training made = configured(of_more, {.gpus = 64});
@@ -407,7 +407,7 @@ TEST_CASE("what changes a step of Megatron-LM's and is not estimated is said") {
   }
 }
 
-TEST_CASE("exchanges hide behind passes where flags say so") {
+TEST_CASE("exchanges hide behind passes, and the loss is fused, where flags say so") {
   const std::string flags =
       "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 64 --vocab-size 1024 "
       "--bf16 --use-distributed-optimizer --micro-batch-size 1 --global-batch-size 16 ";
@@ -426,6 +426,8 @@ TEST_CASE("exchanges hide behind passes where flags say so") {
   CHECK(one.framework.costs.hides_gradients);
   CHECK_FALSE(one.framework.costs.hides_parameters);
   CHECK(setup_of("--overlap-grad-reduce --overlap-param-gather").framework.costs.hides_parameters);
+  CHECK_FALSE(neither.framework.implementation.fuses_loss);
+  CHECK(setup_of("--cross-entropy-loss-fusion").framework.implementation.fuses_loss);
 }
 
 TEST_CASE("parts of experts are read, also where no flag says how many") {

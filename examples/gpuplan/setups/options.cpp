@@ -264,7 +264,7 @@ void choose_framework(const arguments& given, const named_model& model, training
   to.framework.implementation.compiles_layers = given.compiles_layers;
   to.framework.implementation.compiles_loss = given.compiles_loss;
   const io::training_config& said = given.files.config;
-  if (!given.from.empty()) io::set_overlaps(said, to);
+  if (!given.from.empty()) io::set_as_megatron(said, to);
   if (said.loss_chunks && to.framework.layers().chunks_loss)
     to.framework.implementation.loss_chunks = *said.loss_chunks;
   if (to.dispatcher != token_dispatcher::all_to_all && to.model.moe.num_experts == 0) {

@@ -275,11 +275,13 @@ inline void set_zero(const training_config& config, training_setup& setup) {
   if (config.zero->persistence_threshold_of_width) by.zero.persistence_threshold = 10 * width;
 }
 
-/// Hides exchanges behind Megatron's passes where files say so: gradients', in buckets, behind the
-/// backward, and weights' behind the forward.
-inline void set_overlaps(const training_config& config, training_setup& setup) {
+/// What files say of Megatron's step: exchanges hide behind its passes, gradients', in buckets,
+/// behind the backward, and weights' behind the forward; and whether its loss is one operator.
+inline void set_as_megatron(const training_config& config, training_setup& setup) {
   framework& by = setup.framework;
   if (!by.layers().is_pipelined || by.engine.is->has_own_step) return;
+  if (config.fuses_loss && by.implementation.transformer_engine)
+    by.implementation.fuses_loss = *config.fuses_loss;
   if (config.overlaps_reduction)
     by.engine.overlaps_reduction = by.costs.hides_gradients = *config.overlaps_reduction;
   if (config.overlaps_gathers) by.costs.hides_parameters = *config.overlaps_gathers;
@@ -653,7 +655,7 @@ class training_builder {
     }
     software.implementation.compiles_layers = says_yes(config_.compiles_layers);
     software.implementation.compiles_loss = says_yes(config_.compiles_loss);
-    if (own != nullptr) return set_overlaps(config_, to_.setup);
+    if (own != nullptr) return set_as_megatron(config_, to_.setup);
     std::string_view engine = config_.engine;
     const int stage = to_.setup.parallelism.zero_stage;
     if (engine.empty()) engine = stage >= 2 ? "fsdp2" : "ddp";
@@ -668,8 +670,6 @@ class training_builder {
     set_zero(config_, to_.setup);
     software.implementation.liger_kernels = says_yes(config_.liger_kernels);
     software.implementation.checkpoints_reenter = says_yes(config_.checkpoints_reenter);
-    if (config_.fuses_loss && software.implementation.transformer_engine)
-      software.implementation.fuses_loss = *config_.fuses_loss;
     software.implementation.cut_cross_entropy = says_yes(config_.cut_cross_entropy);
     if (to_.setup.parallelism.optimizer_on_host)
       assume("host_optimizer_rate",
