@@ -393,6 +393,9 @@ void merge(T& into,
   }
 }
 
+[[nodiscard]] inline bool has_word(std::string_view text, std::string_view word) {
+  return text.find(word) != std::string_view::npos;
+}
 // The stage of ZeRO that the name of DeepSpeed's file says: 3 of "ds_z3_config.json",
 // "zero3_bf16.json" and "stage_3.json".
 [[nodiscard]] inline known<int> stage_of_name(std::string_view path) {
@@ -415,12 +418,12 @@ inline void take_names_of_stages(read_config& of) {
   training_config& to = of.config;
   if (to.engine != "deepspeed" || to.zero_stage) return;
   for (remark& said : of.remarks) {
-    if (said.file.empty() || said.key.find("deepspeed") == std::string::npos) continue;
+    if (said.file.empty() || !has_word(said.key, "deepspeed")) continue;
     const known<int> stage = stage_of_name(said.file);
     if (!stage) continue;
     to.zero_stage = *stage;
     said.text += "; ZeRO-" + std::to_string(*stage) + " is taken, as its name has it";
-    if (said.file.find("offload") == std::string::npos || to.optimizer_on_host) return;
+    if (!has_word(said.file, "offload") || to.optimizer_on_host) return;
     to.optimizer_on_host = true;
     to.weights_on_host = *stage == 3;
     said.text += ", with states on the host";
@@ -439,6 +442,12 @@ inline void take_names_of_stages(read_config& of) {
     const auto& is = file.config.recompute;
     return file.tool == "accelerate" && is && *is == recompute_mode::none;
   };
+  const auto take = [&](const training_config& from, const std::string& tool, bool is_usual) {
+    detail::for_each_member([&](const char* name, auto member) {
+      if (is_usual && detail::is_said(all.config.*member)) return;
+      detail::merge(all.config.*member, from.*member, name, tool, all.remarks);
+    });
+  };
   bool is_said_elsewhere = false;
   for (const read_config& file : files)
     is_said_elsewhere = is_said_elsewhere || (file.config.recompute && !switches_off(file));
@@ -448,17 +457,11 @@ inline void take_names_of_stages(read_config& of) {
     all.remarks.insert(all.remarks.end(), file.remarks.begin(), file.remarks.end());
     all.not_understood.insert(
         all.not_understood.end(), file.not_understood.begin(), file.not_understood.end());
-    training_config& to = all.config;
     training_config from = file.config;
     if (is_said_elsewhere && switches_off(file)) from.recompute = {};
-    detail::for_each_member([&](const char* name, auto member) {
-      detail::merge(to.*member, from.*member, name, file.tool, all.remarks);
-    });
+    take(from, file.tool, false);
   }
-  for (const read_config& file : files)
-    detail::for_each_member([&](const char*, auto member) {
-      if (!detail::is_said(all.config.*member)) all.config.*member = file.usual.*member;
-    });
+  for (const read_config& file : files) take(file.usual, file.tool, true);
   detail::take_names_of_stages(all);
   return all;
 }
@@ -467,7 +470,7 @@ inline void take_names_of_stages(read_config& of) {
 /// it: bf16_mixed, a distributed optimizer, and fused AdamW. What was taken.
 inline std::vector<assumption> take_usual_recipe(read_config& read) {
   std::vector<assumption> taken;
-  if (read.tool.find("megatron-bridge") == std::string::npos) return taken;
+  if (!detail::has_word(read.tool, "megatron-bridge")) return taken;
   training_config& config = read.config;
   if (!config.precision) {
     config.precision = training_precision::bf16;
@@ -494,7 +497,7 @@ class training_builder {
     const bool has_other_gpus =
         context.gpus && read.config.gpus && *context.gpus != *read.config.gpus;
     // What Megatron's readers make of the files' number of GPUs holds for no other.
-    if (has_other_gpus && tool_.find("megatron") != std::string::npos)
+    if (has_other_gpus && has_word(tool_, "megatron"))
       read_.config.data_parallel = read_.config.accumulation = {};
     for (const remark& one : read_.remarks)
       if (!has_other_gpus || !one.is_of_gpus) to_.remarks.push_back(one);
@@ -552,7 +555,7 @@ class training_builder {
     parallelism& layout = to_.setup.parallelism;
     if (config_.engine == "deepspeed" && !config_.zero_stage)
       for (const remark& said : to_.remarks)
-        if (!said.file.empty() && said.key.find("deepspeed") != std::string::npos)
+        if (!said.file.empty() && has_word(said.key, "deepspeed"))
           return refuse(said.key + " is " + shown(value(said.file)) +
                         ", a file that is not here: it says the stage of ZeRO, by which memory is "
                         "another; give it too");
@@ -725,7 +728,7 @@ class training_builder {
       return refuse(
           "adapters: of a model of several parts they are beside every linear layer of those that "
           "train; all of these are taken, not layers by their names");
-    const bool is_by_part = tool_.find("llama-factory") != std::string::npos;
+    const bool is_by_part = has_word(tool_, "llama-factory");
     const auto trains = [](const known<bool>& said, bool usual) { return said ? *said : usual; };
     auto made = std::make_shared<composite_model>(*to_.parts);
     if (adapts && !is_by_part) *made = with_adapters(*made, all.adapters);
@@ -832,7 +835,7 @@ class training_builder {
     const training_setup& setup = to_.setup;
     const engine_class& by = *setup.framework.engine.is;
     if (says_yes(config_.weights_on_host) && !by.offloads_weights) {
-      const bool is_accelerates = tool_.find("accelerate") != std::string::npos;
+      const bool is_accelerates = has_word(tool_, "accelerate");
       const std::string key = config_.engine != "deepspeed" ? "weights_on_host"
                               : is_accelerates              ? "offload_param_device"
                                                             : "offload_param";
@@ -855,7 +858,7 @@ class training_builder {
     if (valid) {
       training_setup in_parts = setup;
       in_parts.objective = training_objective::supervised;
-      if (tool_.find("trl") != std::string::npos && validate(in_parts, to_.plan))
+      if (has_word(tool_, "trl") && validate(in_parts, to_.plan))
         assume("objective",
                "a loss of all logits at once; TRL's trainers have parts of them, which gpuplan "
                "memory --from FILE --objective sft, dpo or grpo counts");
