@@ -344,6 +344,20 @@ TEST_CASE("a file of DeepSpeed that is not there is its name's stage, or no verd
   CHECK(unknown.why.find("deepspeed is \"ds_config.json\"") == 0);
 }
 
+TEST_CASE("TRL casts adapters of four bits, and has checkpoints re-enter beside those of ZeRO-3") {
+  const std::string text =
+      "model_name_or_path: a/b\ndataset_name: c\nuse_peft: true\nlora_r: 8\nload_in_4bit: true\n"
+      "deepspeed: ";
+  const auto merged_of = [&](const char* file) {
+    return merged({read_training_file("a.yaml", text + file + "\n")}).config;
+  };
+  const training_config third = merged_of("zero3.json");
+  REQUIRE(third.adapters);
+  CHECK(third.adapters->weights == number_format::bf16);
+  CHECK(says(third.checkpoints_reenter, true));
+  CHECK_FALSE(merged_of("zero2.json").checkpoints_reenter);
+}
+
 TEST_CASE("a batch of DeepSpeed's is shared out as it shares it") {
   const auto plan_of = [](const std::string& batch) {
     read_config read = read_training_file(

@@ -98,7 +98,6 @@ TEST_CASE("the optimizer and the adapters are those that are asked for") {
                "DoRA 32") == needed(adapted));
   adapters.dropout = 0;
   adapters.base = gpuplan::double_quantised_base;
-  adapters.base.rest_in_fp32 = true;
   CHECK(at_one(rows, "QDoRA 32") == needed(adapted));
   CHECK(has(ran(asked({"--optimizer", "lion"})).out, "what fits, with Lion and 1024 tokens"));
   // As gpuplan memory says it, but for what the allocator cannot use.

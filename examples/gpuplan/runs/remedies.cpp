@@ -149,7 +149,6 @@ class search {
     if (held.base.block != 0 || held.magnitudes) return;
     training_setup small = setup_;
     small.trains.adapters.base = double_quantised_base;
-    small.trains.adapters.base.rest_in_fp32 = true;
     const std::string rank = std::to_string(held.rank);
     const std::string words = "QLoRA of rank " + rank;
     if (try_out("--qlora " + rank, words, small) ||

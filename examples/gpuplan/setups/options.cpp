@@ -1091,9 +1091,7 @@ void adapt_parts(named_setup& to) {
 void train_adapters(training_setup& setup, std::int64_t rank, bool four_bits) {
   setup.trains = {.what = training::adapters,
                   .adapters = {.rank = rank, .targets = setup.trains.adapters.targets}};
-  if (!four_bits) return;
-  setup.trains.adapters.base = double_quantised_base;
-  setup.trains.adapters.base.rest_in_fp32 = true;
+  if (four_bits) setup.trains.adapters.base = double_quantised_base;
 }
 
 std::string in_words(const lora& adapters) {

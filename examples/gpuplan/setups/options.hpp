@@ -157,8 +157,7 @@ void choose_trained(const arguments& given, gpuplan::training_setup& to);
 /// Adapters of a model of several parts are its parts' from here on.
 void adapt_parts(named_setup& to);
 
-/// Low-rank adapters of the rank; of QLoRA on a base in four bits, with what is not quantised in
-/// fp32 (PEFT's prepare_model_for_kbit_training).
+/// Low-rank adapters of the rank; of QLoRA on a base in four bits.
 void train_adapters(gpuplan::training_setup& setup, std::int64_t rank, bool four_bits);
 
 /// "LoRA", "QLoRA", "DoRA", "QDoRA".

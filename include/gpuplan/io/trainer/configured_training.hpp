@@ -431,6 +431,18 @@ inline void take_names_of_stages(read_config& of) {
   }
 }
 
+// SFTTrainer casts adapters of a base in four bits, and has checkpoints re-enter beside those of
+// ZeRO-3, whatever a file says.
+inline void adapt_as_trl(read_config& of) {
+  training_config& to = of.config;
+  if (!to.adapters || !has_word(of.tool, "trl")) return;
+  lora adapters = *to.adapters;
+  if (adapters.base.block != 0) adapters.weights = number_format::bf16;
+  to.adapters = adapters;
+  if (to.engine == "deepspeed" && to.zero_stage && *to.zero_stage == 3)
+    to.checkpoints_reenter = true;
+}
+
 }  // namespace detail
 
 /// Several files of one training as one: an earlier file counts before a later one, and what both
@@ -463,6 +475,7 @@ inline void take_names_of_stages(read_config& of) {
   }
   for (const read_config& file : files) take(file.usual, file.tool, true);
   detail::take_names_of_stages(all);
+  detail::adapt_as_trl(all);
   return all;
 }
 
