@@ -3,6 +3,7 @@
 // The planner: which layout, micro-batch and accumulation train a model fastest, for the least
 // money or in the least memory, on a cluster, and why not better.
 
+#include <gpuplan/detail/flaws.hpp>
 #include <gpuplan/detail/math.hpp>
 #include <gpuplan/memory_model.hpp>
 #include <gpuplan/planner/answer.hpp>
@@ -32,6 +33,18 @@ concept memory_of_setups = requires(const MemoryOf& memory_of, const training_se
 
 namespace detail {
 
+template <class MemoryOf>
+concept has_floor = requires(const MemoryOf& memory_of, const training_setup& setup) {
+  memory_of.at_least(setup, batch_plan{});
+};
+
+inline constexpr std::int64_t no_end_of_them = std::numeric_limits<std::int64_t>::max();
+// How many plans' memory tells enough of what would do where no plan fits. Those that `at_least`
+// has less of come first, and so the least is among the first of them, or few percent below: where
+// the optimizer's step is what needs most, thousands of plans need the same but for megabytes.
+template <memory_of_setups MemoryOf>
+inline constexpr std::int64_t most_told_without_plan = has_floor<MemoryOf> ? 64 : no_end_of_them;
+
 template <memory_of_setups MemoryOf, times_of_setups TimesOf>
 class planner {
  public:
@@ -47,8 +60,11 @@ class planner {
 
   constexpr const plan_tables<TimesOf>& tables() const { return all_.tables(); }
 
-  // Plans that the goal counts as more than `ceiling` are of no interest.
-  constexpr result<plan_answer> run(int wanted, double ceiling = infinity) {
+  // Plans that the goal counts as more than `ceiling` are of no interest, nor, once the memory
+  // model has told the memory of so many, are others.
+  constexpr result<plan_answer> run(int wanted,
+                                    double ceiling = infinity,
+                                    std::int64_t most_told = no_end_of_them) {
     wanted_ = wanted;
     ceiling_ = ceiling;
     const auto refine = [this](plan_candidate& candidate,
@@ -68,7 +84,7 @@ class planner {
       counts = lowest.counts;
       goes_on = found.is_full();
       for (int at = 0; at < found.size(); ++at) {
-        if (found[at].bound > limit()) {
+        if (found[at].bound > limit() || told_ >= most_told) {
           goes_on = false;
           break;
         }
@@ -121,6 +137,7 @@ class planner {
   int wanted_ = plan_answer::most_plans;
   double ceiling_ = infinity;
   failure refusal_{};                                     // of a setup by the memory model
+  std::int64_t told_ = 0;                                 // how often it had an answer
   plan_candidate postponed_[candidate_list::capacity]{};  // of less accumulation than they may have
   int postponed_count_ = 0;
   static constexpr int most_too_large = 32;
@@ -145,7 +162,7 @@ class planner {
   constexpr void refine_by_floor(plan_candidate& candidate,
                                  const training_setup& setup,
                                  [[maybe_unused]] const parameter_counts& held) const {
-    if constexpr (requires { memory_of_.at_least(setup, batch_plan{}); }) {
+    if constexpr (has_floor<MemoryOf>) {
       const auto least = [&](std::int64_t many) {
         if constexpr (requires { memory_of_.at_least(setup, batch_plan{}, held); })
           return memory_of_.at_least(setup, batch_of(candidate, many), held).value();
@@ -183,6 +200,7 @@ class planner {
       if (const auto valid = validate(model); !valid) return refused(valid.why());
     if constexpr (requires { validate(model, plan); })
       if (const auto valid = validate(model, plan); !valid) return refused(valid.why());
+    ++told_;
     return model.required(plan).value();
   }
   constexpr double refused(const failure& why) {
@@ -378,11 +396,25 @@ class planner {
       candidate.allowed.low = all_.limits().least_accumulation(candidate);
       if (candidate.allowed.low == 0) continue;
       needed = required(candidate, candidate.allowed.low);
+      const bool is_last = !all_.limits().are_there();
+      if (is_last) candidate = all_.recomputing(candidate, fewest_layers_within(candidate, needed));
       candidate.allowed.high = most_of(candidate.allowed, [&](std::int64_t many) {
         return required(candidate, many) <= needed;
       });
       if (needed <= most) insert(candidate, all_.limits().most_accumulation(candidate), needed);
+      if (is_last) return;
     }
+  }
+  // The fastest of those that need no more with the least accumulation. Precondition: the candidate
+  // needs so much.
+  constexpr std::int64_t fewest_layers_within(const plan_candidate& candidate, double needed) {
+    std::int64_t fewest = candidate.group.layers;
+    std::int64_t too_few = 0;
+    while (fewest - too_few > 1) {
+      const std::int64_t middle = too_few + (fewest - too_few) / 2;
+      (required(candidate, middle, candidate.allowed.low) <= needed ? fewest : too_few) = middle;
+    }
+    return fewest;
   }
 
   constexpr void insert(const plan_candidate& candidate, std::int64_t accumulation, double needed) {
@@ -424,10 +456,13 @@ class planner {
   constexpr failure why_none(const plan_counts& counts) const {
     const named_fact devices{fact::devices, all_.domain().most_gpus()};
     if (!all_.tables().has_layouts()) {
-      if (failed(all_.tables().flaw())) return all_.tables().flaw();
+      if (failed(all_.tables().flaw())) return flaw_of_layouts(all_.tables().flaw());
+      if (const failure why = why_no_family(); failed(why)) return why;
       return failure(errc::no_such_layout, devices);
     }
     const std::int64_t plans = counts.evaluated + counts.excluded;
+    if (plans == 0 && request_.space.data_parallel)
+      if (const failure why = why_no_replicas(devices); failed(why)) return why;
     if (plans == 0)
       return failure(errc::no_such_batch,
                      named_fact{fact::effective_batch_low, request_.effective_batch.low()},
@@ -441,7 +476,8 @@ class planner {
     free.goal = plan_goal::least_memory;
     free.evaluates_all = false;
     planner least(free, bytes::from_value(infinity), memory_of_, times_of_);
-    const auto found = least.run(1, std::numeric_limits<double>::max());
+    const auto found =
+        least.run(1, std::numeric_limits<double>::max(), most_told_without_plan<MemoryOf>);
     if (!found) return found.why();
     if (found->count == 0)
       return failed(least.refusal_) ? least.refusal_
@@ -450,6 +486,67 @@ class planner {
     if (smallest.required <= bytes::from_value(budget_)) return why_too_much(devices);
     return exceeds_gpu_memory(
         smallest.batch, smallest.required, bytes::from_value(budget_), errc::no_plan_in_memory);
+  }
+  // Chunks want stages: where code has none of these, and they were not asked for, it is the chunks
+  // that it does not take.
+  constexpr failure flaw_of_layouts(const failure& first) const {
+    const plan_space& space = request_.space;
+    const bool asks_chunks = space.virtual_pipeline && space.virtual_pipeline->low() > 1 &&
+                             (!space.pipeline_parallel || space.pipeline_parallel->low() == 1);
+    if (!asks_chunks || first.at_fault() != fact::pipeline_parallel || first[fact::takes] != 1)
+      return first;
+    return without_code({{fact::virtual_pipeline, space.virtual_pipeline->low()},
+                         {fact::layers, request_.setup.framework.layers().name},
+                         {fact::takes, 1}});
+  }
+  // Of degrees that no family has: tensor ranks that are not linked, and parts of experts that
+  // divide those of no setup.
+  constexpr failure why_no_family() const {
+    const plan_space& space = request_.space;
+    const std::int64_t linked = linked_gpus(request_.on);
+    if (request_.tensor_within_node && space.tensor_parallel &&
+        space.tensor_parallel->low() > linked &&
+        space.tensor_parallel->low() <= total_gpus(request_.on))
+      return without_code({{fact::tensor_parallel, space.tensor_parallel->low()},
+                           {request_.on.gpus_per_link_domain > request_.on.gpus_per_node
+                                ? fact::gpus_per_link_domain
+                                : fact::gpus_per_node,
+                            linked},
+                           {fact::takes, linked}});
+    const expert_mixture& moe = request_.setup.model.moe;
+    if (moe.num_experts == 0 || !space.expert_parallel) return {};
+    for (std::int64_t e = space.expert_parallel->low(); e <= space.expert_parallel->high(); ++e)
+      if (moe.num_experts % e == 0) return {};
+    return flaw_if_indivisible({fact::expert_parallel, space.expert_parallel->low()},
+                               {{fact::num_experts, moe.num_experts}});
+  }
+  // Of a number of replicas that leaves each more or fewer GPUs than any layout has, whatever the
+  // batch.
+  constexpr failure why_no_replicas(const named_fact& devices) const {
+    plan_request free = request_;
+    free.goal = plan_goal::least_memory;  // without bounds
+    free.effective_batch = {1, most_samples_per_gpu};
+    free.space.accumulation = {};
+    const auto has_plans = [&] {
+      const planner any(free, bytes::from_value(infinity), memory_of_, times_of_);
+      return any.tables().plans() != 0;
+    };
+    if (has_plans()) return {};
+    const auto takes = [&](std::int64_t replicas) {
+      free.space.data_parallel = range<std::int64_t>(replicas);
+      return devices.value % replicas == 0 && has_plans();
+    };
+    const std::int64_t asked = request_.space.data_parallel->low();
+    std::int64_t taken = asked;
+    while (taken <= devices.value && !takes(taken)) ++taken;
+    if (taken > devices.value)
+      for (taken = asked < devices.value ? asked : devices.value; taken > 0 && !takes(taken);)
+        --taken;
+    if (taken == 0) return {};
+    return without_code({{fact::data_parallel, asked},
+                         devices,
+                         {fact::layers, request_.setup.framework.layers().name},
+                         {fact::takes, taken}});
   }
   // By the plan whose run ends first, and by the cheapest that ends in time.
   constexpr failure why_too_much(const named_fact& devices) const {
@@ -520,7 +617,8 @@ struct cluster_search {
   const MemoryOf& memory_of;  // on that cluster
   const TimesOf& times_of;
   int plans;
-  double ceiling;  // of what plans are of interest there
+  double ceiling;          // of what plans are of interest there
+  std::int64_t most_told;  // by the memory model
 
   // Adds those of `here`, which is the request there or a part of it, to what was found: where it
   // has more layouts than a planner has room for, half of them at a time. Fails where there is no
@@ -541,7 +639,7 @@ struct cluster_search {
     by_stages = search.tables().has_too_many_layouts();
     if (search.tables().has_too_many()) return false;
     const double most = smaller_of(ceiling, found.ceiling(request, here.on, plans));
-    found.add(request, search.run(plans, most), cluster, plans);
+    found.add(request, search.run(plans, most, most_told), cluster, plans);
     return true;
   }
 };
@@ -562,7 +660,8 @@ constexpr result<plan_answer> best_plans(const plan_request& request,
                                          const MemoryOf& memory_of,
                                          int plans,
                                          const TimesOf& times_of = {},
-                                         double at_most = infinity) {
+                                         double at_most = infinity,
+                                         std::int64_t most_told = no_end_of_them) {
   if (const auto valid = validate(request); !valid) return valid.why();
   if constexpr (std::same_as<TimesOf, roofline_times>)
     if (const auto valid = validate(times_of, request.setup, request.on); !valid)
@@ -575,7 +674,14 @@ constexpr result<plan_answer> best_plans(const plan_request& request,
     if (const failure flaw = flaw_of_budget(most); failed(flaw)) return flaw;
     const auto there = memory_on(memory_of, here.on.gpu);
     const cluster_search<std::remove_const_t<decltype(there)>, TimesOf> search{
-        request, at, most, there, times_of, plans, ceiling_on(request, here.on, at_most)};
+        request,
+        at,
+        most,
+        there,
+        times_of,
+        plans,
+        ceiling_on(request, here.on, at_most),
+        most_told};
     if (const failure why = search.add(here, found); failed(why)) return why;
   }
   return found.answer();
@@ -596,9 +702,10 @@ constexpr result<plan_answer> best_plans(const plan_request& request,
 /// of the cluster that is nearest to a plan, where none has one: `no_such_layout`, or why the first
 /// one is none; `no_such_batch`; `no_plan_in_time` and `no_plan_for_money` with what the best one
 /// within the budget would take, or where none is within it, the best one of all;
-/// `no_plan_in_memory` of the plan that needs least; what the memory model refuses all setups for;
-/// `not_finite` where all times are without an end; `out_of_bounds` of more than 512 combinations
-/// of setups, sequence parallelism and recomputation.
+/// `no_plan_in_memory` of the plan that needs least, where there is `at_least` of the 64 that it
+/// has least of; what the memory model refuses all setups for; `not_finite` where all times are
+/// without an end; `out_of_bounds` of more than 512 combinations of setups, sequence parallelism
+/// and recomputation.
 template <memory_of_setups MemoryOf, times_of_setups TimesOf = roofline_times>
 [[nodiscard]] constexpr result<plan_answer> plan_training(const plan_request& request,
                                                           memory_budget budget,

@@ -547,3 +547,66 @@ TEST_CASE("how often a time is asked does not grow with the batch") {
   REQUIRE(limits);
   CHECK(times.asked <= 64 * 12 + 20 * 1024 * 12);
 }
+
+// Of which cheap bytes are known, a tenth below what all plans need alike.
+struct like_memory_of : questioned_memory_of {
+  static bytes at_least(const training_setup&, const batch_plan&) { return 99_GB; }
+};
+
+TEST_CASE("where no plan fits, few of those that need the same are asked of") {
+  const plan_request request = on_one_gpu({1, 4096}, {1, 512});
+  std::vector<batch_plan> asked;
+  const like_memory_of memory{by_plan([](double, double) { return 110.0; }, &asked)};
+  const failure why = plan_training(request, 80_GB, memory).why();
+  CHECK(why.code == errc::no_plan_in_memory);
+  CHECK(why[fact::needed_MB] == 110'000);
+  CHECK(asked.size() < 150);
+  asked.clear();
+  const auto limits = limits_of(request, 80_GB, memory);
+  REQUIRE(limits);
+  const lifted_limit* more = limits->find(plan_limit::memory);
+  REQUIRE(more != nullptr);
+  CHECK(more->plan.required == 110_GB);
+  CHECK(asked.size() < 10 * 150);
+}
+
+TEST_CASE("what keeps a layout from being is told of the degree that was asked for") {
+  plan_request request = on_one_gpu({64, 64}, {1, 64});
+  request.on.gpus_per_node = 8;
+  const auto memory = by_plan([](double, double) { return 1.0; });
+  request.space.data_parallel = range<std::int64_t>(4);
+  const failure replicas = plan_training(request, 80_GB, memory).why();
+  CHECK(replicas.code == errc::no_such_code);
+  CHECK(replicas[fact::data_parallel] == 4);
+  CHECK(replicas[fact::devices] == 8);
+  CHECK(replicas[fact::takes] == 8);
+  request.space.virtual_pipeline = range<std::int64_t>(2);
+  request.space.pipeline_parallel = range<std::int64_t>{1, 8};
+  const failure chunks = plan_training(request, 80_GB, memory).why();
+  CHECK(chunks.at_fault() == fact::virtual_pipeline);
+  CHECK(chunks[fact::takes] == 1);
+  request.space.virtual_pipeline = request.space.pipeline_parallel = {};
+  // Else it is the batch's fault.
+  request.space.data_parallel = range<std::int64_t>(8);
+  request.effective_batch = 63;
+  CHECK(plan_training(request, 80_GB, memory).why().code == errc::no_such_batch);
+
+  request = on_one_gpu({64, 64}, {1, 64});
+  request.setup.framework = catalog::megatron_lm;
+  request.setup.model = catalog::mixtral_8x7b_v0_1;
+  request.setup.precision = bf16_megatron;
+  request.on.gpus_per_node = 8;
+  request.on.nodes = 2;
+  request.on.between_nodes = 50_GBps;
+  request.space.tensor_parallel = range<std::int64_t>(16);
+  const failure tensor = plan_training(request, 80_GB, memory).why();
+  CHECK(tensor.code == errc::no_such_code);
+  CHECK(tensor[fact::tensor_parallel] == 16);
+  CHECK(tensor[fact::gpus_per_node] == 8);
+  CHECK(tensor[fact::takes] == 8);
+  request.space.tensor_parallel = {};
+  request.space.expert_parallel = range<std::int64_t>(3);
+  const failure expert = plan_training(request, 80_GB, memory).why();
+  CHECK(std::string_view(failure_text(expert).c_str()) ==
+        "expert_parallel 3 does not divide num_experts 8; 1, 2, 4 or 8 do");
+}

@@ -400,7 +400,8 @@ class family_layouts {
         // Every stage is one of the layout.
         const failure why = failed(flaw_of_model_) ? flaw_of_model_ : flaw_around_model(setup);
         if (failed(why)) {
-          if (!failed(flaw_) || is_of_stage_alone(flaw_, why)) flaw_ = why;
+          if (!failed(flaw_) || (zero.low != zero.high && is_of_stage_alone(flaw_, why)))
+            flaw_ = why;
           continue;
         }
         if (count_ == most_layouts || pipeline_count_ == most_pipelines) return false;

@@ -98,7 +98,7 @@ class limit_finder {
 
   constexpr result<plan_limits> find() {
     if (const auto valid = validate(request_); !valid) return valid.why();
-    const auto best = plan(request_);
+    const auto best = best_plans(request_, budget_, memory_of_, 1, times_of_, more_than_any);
     if (best) found_.best = best->best();
     for (const plan_limit limit : {plan_limit::memory, plan_limit::finish_in, plan_limit::at_most})
       lift(limit, {});
@@ -152,7 +152,13 @@ class limit_finder {
                                      const known<memory_budget>& budget) const {
     // Beneath a ceiling a search does not look for reasons.
     const double most = has_plan() ? goal_value(request_, *found_.best) : more_than_any;
-    return best_plans(asked, budget, memory_of_, 1, times_of_, most);
+    return best_plans(asked,
+                      budget,
+                      memory_of_,
+                      1,
+                      times_of_,
+                      most,
+                      has_plan() ? no_end_of_them : most_told_without_plan<MemoryOf>);
   }
   constexpr result<plan_answer> plan(const plan_request& asked) const {
     return plan(asked, budget_);
@@ -340,7 +346,9 @@ class limit_finder {
 
 /// The limits of a request that bind, each found by planning without it. Where the request has no
 /// plan, the fewest GPUs, up to 16 times as many and 2^20, and the nearest batches are exact too:
-/// more of them are looked at than lie before. Two limits at once are looked at of memory, time,
+/// more of them are looked at than lie before; but where the memory
+/// model has `at_least`, a search of a request without a plan ends behind 64 answers of the model.
+/// Two limits at once are looked at of memory, time,
 /// money and GPUs. A search that is refused, as of too many degrees, binds nothing. Takes as long
 /// as ten to fifty calls of `plan_training`: more than compilers allow one constant expression.
 /// Times are those of `plan_training`. Errors: those of the request itself.
