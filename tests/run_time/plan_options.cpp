@@ -444,3 +444,85 @@ TEST_CASE("splits of stages are taken as plans say them") {
     CHECK_FALSE(said(words));
   }
 }
+
+TEST_CASE("a refusal names what was asked for and cannot be, in the words of options") {
+  const auto why = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--gpu", "h100_sxm5_80gb", "--batch", "64"});
+    const outcome o = planned(arguments);
+    CHECK(o.status == 2);
+    return o.err;
+  };
+  const auto on_eight = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--gpus", "8"});
+    return why(arguments);
+  };
+  CHECK(has(on_eight({"mixtral-8x7b", "--sharding", "deepspeed", "--zero", "3"}),
+            "zero_stage 3 is not taken beside sharding deepspeed"));
+  CHECK(has(on_eight({"llama-3-8b", "--data-parallel", "4"}),
+            "data_parallel 4 is not taken beside devices 8, layers decoder; 8 is"));
+  CHECK(has(
+      why({"llama-3-8b", "--framework", "megatron-te", "--gpus", "16", "--tensor-parallel", "16"}),
+      "tensor_parallel 16 is not taken beside gpus_per_node 8; 8 is, since in plans tensor "
+      "parallelism stays where GPUs are linked; each of these would do: GPUs that are linked "
+      "across nodes, as --link-domain 16 has them"));
+  CHECK(has(on_eight({"llama-3-8b", "--virtual-pipeline", "2"}),
+            "virtual_pipeline 2 is not taken beside layers decoder; 1 is"));
+  const std::string dora = on_eight({"llama-3-70b", "--dora", "16", "--sharding", "fsdp2"});
+  CHECK(has(dora, "adapter_magnitudes true is not taken beside sharding fsdp2"));
+  CHECK_FALSE(has(dora, "--precision"));
+  const std::string schedule = on_eight({"llama-3-8b", "--pipeline-schedule", "zero-bubble"});
+  CHECK(has(schedule, "schedule zero-bubble is not taken"));
+  CHECK(has(schedule, "1f1b is"));
+}
+
+TEST_CASE("adapters are beside the layers that plans are asked for") {
+  const outcome planned_so = planned({"llama-3-8b",
+                                      "--framework",
+                                      "megatron-te",
+                                      "--lora",
+                                      "16",
+                                      "--lora-targets",
+                                      "q,k,v",
+                                      "--gpu",
+                                      "h100_sxm5_80gb",
+                                      "--gpus",
+                                      "8",
+                                      "--batch",
+                                      "64",
+                                      "--plans",
+                                      "1"});
+  CHECK_MESSAGE(planned_so.status == 0, planned_so.err);
+}
+
+TEST_CASE("where one GPU is too few, more of them would do, and what needs less") {
+  const outcome o = planned({"llama-3.2-1b",
+                             "--gpu",
+                             "4090",
+                             "--gpus",
+                             "1",
+                             "--batch",
+                             "32",
+                             "--sequence-length",
+                             "2048"});
+  CHECK(o.status == 2);
+  for (const char* would_do :
+       {"or --gpus 2", "or --precision bf16-pure", "or --optimizer adamw-8bit"})
+    CHECK_MESSAGE(has(o.err, would_do), o.err);
+}
+
+TEST_CASE("a model of many experts that does not fit is refused in seconds") {
+  const outcome o = planned({"gpt-oss-120b",
+                             "--framework",
+                             "megatron-te",
+                             "--gpu",
+                             "h100_sxm5_80gb",
+                             "--gpus",
+                             "16",
+                             "--batch",
+                             "128",
+                             "--precision",
+                             "bf16-pure"});
+  CHECK(o.status == 2);
+  CHECK(has(o.err, "no plan fits into the memory of these GPUs"));
+  CHECK(has(o.err, "each of these would do: GPUs with"));
+}

@@ -183,6 +183,9 @@ choices choices_of(const arguments& given,
     const known<precision_recipe> recipe =
         setups::recipe_named(name, codes.front().framework.engine.is);
     std::string why = setup.framework.name + std::string(" does not train in it");
+    // Only where another one would do it is at fault.
+    const bool is_at_fault =
+        !recipe || (is_asked && in_precision(codes.front(), usual(codes.front())));
     if (recipe) {
       training_setup alone = undivided(codes.front());
       alone.precision = *recipe;
@@ -192,7 +195,8 @@ choices choices_of(const arguments& given,
         why = setup.framework.name + std::string(": ") +
               setups::sentence_of(valid ? trains.why() : valid.why());
     }
-    throw bad_request("--precision " + name + ": " + why + what_takes(given, setup, name));
+    throw bad_request((is_at_fault ? "--precision " + name + ": " : "") + why +
+                      what_takes(given, setup, name));
   }
   return all;
 }

@@ -1,5 +1,7 @@
+#include <gpuplan/cluster.hpp>
 #include <gpuplan/framework.hpp>
 #include <gpuplan/io/table.hpp>
+#include <gpuplan/optimizer.hpp>
 #include <gpuplan/planner.hpp>
 #include <gpuplan/planner/front.hpp>
 #include <gpuplan/planner/limits.hpp>
@@ -183,6 +185,12 @@ std::string instead(const plan_request& request, plan_limit limit, const trainin
              " replicas x samples x accumulation";
     case plan_limit::micro_batch:
       return "micro-batches of " + std::to_string(plan.batch.micro_batch);
+    case plan_limit::tensor_within_node: {
+      const std::int64_t in_node = cluster_of(request, plan).gpus_per_node;
+      const std::int64_t nodes = (plan.layout.tensor_parallel + in_node - 1) / in_node;
+      return "GPUs that are linked across nodes, as --link-domain " +
+             std::to_string(nodes * in_node) + " has them";
+    }
     default:
       return text(limit);
   }
@@ -194,9 +202,9 @@ std::string instead(const plan_request& request, const lifted_limit& lifted) {
   return alone + " together with " + instead(request, *lifted.with, lifted.plan);
 }
 
-// Options for code that divides the model among GPUs, keeps less or trains less of it, and has a
-// plan.
-std::vector<std::string> codes_that_plan(const request& given) {
+// Options for code that divides the model among GPUs, more of these, and what keeps less or trains
+// less of it, each by itself, of those that have a plan.
+std::vector<std::string> codes_that_plan(const request& given, bool is_on_one_gpu) {
   const auto plans = [&](const arguments& asked) {
     try {
       named_request named = request_of(asked);
@@ -212,6 +220,25 @@ std::vector<std::string> codes_that_plan(const request& given) {
     asked.setup.framework = code;
     if (plans(asked)) codes.emplace_back(std::string("--framework ") + code);
   }
+  // Of one node's, as far as there is no link to another one that is known.
+  asked = given.asked;
+  for (const std::int64_t gpus : {2, 4, 8}) {
+    if (!is_on_one_gpu) break;
+    asked.clusters.total = {gpus};
+    if (!plans(asked)) continue;
+    codes.push_back("--gpus " + std::to_string(gpus));
+    break;
+  }
+  asked = given.asked;
+  asked.precisions = {"bf16-pure"};
+  if (given.asked.precisions.empty() && plans(asked)) codes.emplace_back("--precision bf16-pure");
+  asked = given.asked;
+  optimizer& by = asked.setup.setup.optimizer;
+  const bool has_wide_states = by.kind == optimizer_kind::adamw && by.states == number_format::fp32;
+  by.library = optimizer_library::bitsandbytes;
+  by.loop = optimizer{}.loop;
+  by.states = number_format::int8;
+  if (has_wide_states && plans(asked)) codes.emplace_back("--optimizer adamw-8bit");
   asked = given.asked;
   asked.setup.liger = true;
   if (!given.asked.setup.liger && plans(asked)) codes.emplace_back("--liger");
@@ -322,6 +349,10 @@ std::string answer_to(const request& given, const guides::output& as) {
   search.answered(2, questions);
   if (!found) {
     std::string why = setups::sentence_of(found.why());
+    const std::int64_t linked = linked_gpus(request.on);
+    if (found.why().at_fault() == fact::tensor_parallel && found.why()[fact::takes] == linked &&
+        request.tensor_within_node && found.why()[fact::tensor_parallel] > linked)
+      why += ", since in plans tensor parallelism stays where GPUs are linked";
     const char* separator = "; each of these would do: ";
     for (const lifted_limit& lifted : *limits) {
       why += separator + instead(request, lifted);
@@ -329,7 +360,7 @@ std::string answer_to(const request& given, const guides::output& as) {
     }
     if (found.why().code == errc::no_plan_in_memory &&
         request.setup.framework.engine.is == &engine_classes::ddp)
-      for (const std::string& code : codes_that_plan(given)) {
+      for (const std::string& code : codes_that_plan(given, most_gpus(request) == 1)) {
         why += separator + code;
         separator = ", or ";
       }

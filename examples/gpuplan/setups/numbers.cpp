@@ -3,6 +3,7 @@
 #include <gpuplan/io/table.hpp>
 #include <gpuplan/result.hpp>
 
+#include <cctype>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -53,10 +54,45 @@ constexpr plain_words said[] = {
     {gpuplan::fact::compute_capability, "of the GPU, 80 for 8.0"},
 };
 
+// What options call values that the library has other words for.
+struct option_words {
+  gpuplan::fact_kind kind;
+  const char* value;
+  const char* option;
+};
+constexpr option_words called[] = {
+    {gpuplan::fact_kind::pipeline_schedule, "one_f_one_b", "1f1b"},
+    {gpuplan::fact_kind::pipeline_schedule, "zero_bubble", "zero-bubble"},
+    {gpuplan::fact_kind::pipeline_schedule, "zero_bubble_v", "zero-bubble-v"},
+    {gpuplan::fact_kind::pipeline_schedule, "dual_pipe", "dualpipe"},
+    {gpuplan::fact_kind::pipeline_schedule, "dual_pipe_v", "dualpipev"},
+    {gpuplan::fact_kind::training_objective, "supervised", "sft"},
+    {gpuplan::fact_kind::training_objective, "preference", "dpo"},
+    {gpuplan::fact_kind::training_objective, "group_relative", "grpo"},
+};
+// The word wherever it is not a part of a longer one.
+void replace_word(std::string& in, const std::string& word, const std::string& with) {
+  const auto is_of_word = [&](std::size_t at) {
+    return at < in.size() && (std::isalnum(static_cast<unsigned char>(in[at])) || in[at] == '_');
+  };
+  for (std::size_t at = in.find(word); at != std::string::npos; at = in.find(word, at)) {
+    if ((at == 0 || !is_of_word(at - 1)) && !is_of_word(at + word.size())) {
+      in.replace(at, word.size(), with);
+      at += with.size();
+    } else {
+      at += word.size();
+    }
+  }
+}
+
 }  // namespace
 
 std::string sentence_of(const gpuplan::failure& why) {
   std::string sentence = gpuplan::failure_text(why).c_str();
+  for (unsigned at = 0; at < why.count; ++at)
+    for (const option_words& one : called)
+      if (one.kind == why.facts[at].kind && one.value == std::string(word_of(why.facts[at])))
+        replace_word(sentence, one.value, one.option);
   for (unsigned at = 0; at < why.count; ++at)
     for (const plain_words& one : said)
       if (one.field == why.facts[at].name)

@@ -916,8 +916,11 @@ named_setup model_of(const arguments& given) {
   made.setup.precision = *recipe_named("bf16", engine);
   made.setup.parallelism.zero_stage = usual_zero_stage(*engine);
   training_setup all_trains = made.setup;
-  if (all_trains.composite != nullptr) all_trains.trains = {};  // adapters are its parts'
-  all_trains.dispatcher = {};                                   // between ranks that a layout has
+  if (all_trains.composite != nullptr)
+    all_trains.trains = {};  // adapters are its parts'
+  else
+    choose_trained(given, all_trains);
+  all_trains.dispatcher = {};  // between ranks that a layout has
   check(validate(all_trains), all_trains);
   return made;
 }
