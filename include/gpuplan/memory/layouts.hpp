@@ -426,7 +426,8 @@ struct transformer_memory_of {
                               : stored;
     const bool is_narrow = setup.optimizer.states != number_format::fp32;
     const double masters = is_narrow ? 4 + bits_per_element(setup.optimizer.states) / 4.0 : 12;
-    const double state = setup.precision.master_weights ? masters : 2 * stored;
+    // Of narrower weights its optimizer has copies in fp32, whatever the recipe.
+    const double state = stored < 4 ? masters : 2 * stored;
     const double gradient = setup.precision.fp32_gradients ? 4 : stored;
     const double fixed =
         of(others + experts) * (weight + gradient) + own * state + stand_ins(setup, stage);
