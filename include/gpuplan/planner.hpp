@@ -39,9 +39,9 @@ concept has_floor = requires(const MemoryOf& memory_of, const training_setup& se
 };
 
 inline constexpr std::int64_t no_end_of_them = std::numeric_limits<std::int64_t>::max();
-// How many plans' memory tells enough of what would do where no plan fits. Those that `at_least`
-// has less of come first, and so the least is among the first of them, or few percent below: where
-// the optimizer's step is what needs most, thousands of plans need the same but for megabytes.
+// How many plans' memory tells enough of the least that any needs, once all others' `at_least` is
+// within few percent of it: where the optimizer's step is what needs most, thousands of plans need
+// the same but for megabytes.
 template <memory_of_setups MemoryOf>
 inline constexpr std::int64_t most_told_without_plan = has_floor<MemoryOf> ? 64 : no_end_of_them;
 
@@ -61,7 +61,7 @@ class planner {
   constexpr const plan_tables<TimesOf>& tables() const { return all_.tables(); }
 
   // Plans that the goal counts as more than `ceiling` are of no interest, nor, once the memory
-  // model has told the memory of so many, are others.
+  // model has told the memory of so many, are those that can need little less than the least.
   constexpr result<plan_answer> run(int wanted,
                                     double ceiling = infinity,
                                     std::int64_t most_told = no_end_of_them) {
@@ -84,7 +84,7 @@ class planner {
       counts = lowest.counts;
       goes_on = found.is_full();
       for (int at = 0; at < found.size(); ++at) {
-        if (found[at].bound > limit() || told_ >= most_told) {
+        if (found[at].bound > limit() || (told_ >= most_told && can_need_little_less(found[at]))) {
           goes_on = false;
           break;
         }
@@ -150,6 +150,11 @@ class planner {
 
   constexpr double limit() const {
     return answer_.count < wanted_ ? ceiling_ : ranks_[wanted_ - 1].value;
+  }
+
+  constexpr bool can_need_little_less(const plan_candidate& candidate) const {
+    return request_.goal == plan_goal::least_memory && answer_.count == wanted_ &&
+           candidate.bound > 0.95 * limit();
   }
 
   constexpr double value_of(const plan_candidate& candidate, std::int64_t accumulation) const {
@@ -702,10 +707,10 @@ constexpr result<plan_answer> best_plans(const plan_request& request,
 /// of the cluster that is nearest to a plan, where none has one: `no_such_layout`, or why the first
 /// one is none; `no_such_batch`; `no_plan_in_time` and `no_plan_for_money` with what the best one
 /// within the budget would take, or where none is within it, the best one of all;
-/// `no_plan_in_memory` of the plan that needs least, where there is `at_least` of the 64 that it
-/// has least of; what the memory model refuses all setups for; `not_finite` where all times are
-/// without an end; `out_of_bounds` of more than 512 combinations of setups, sequence parallelism
-/// and recomputation.
+/// `no_plan_in_memory` of the plan that needs least, or where there is `at_least`, of one that
+/// needs at most 5 % more; what the memory model refuses all setups for; `not_finite` where all
+/// times are without an end; `out_of_bounds` of more than 512 combinations of setups, sequence
+/// parallelism and recomputation.
 template <memory_of_setups MemoryOf, times_of_setups TimesOf = roofline_times>
 [[nodiscard]] constexpr result<plan_answer> plan_training(const plan_request& request,
                                                           memory_budget budget,

@@ -80,10 +80,11 @@ enum class lora_bias {
 /// Where ranks share weights they share the elements (bitsandbytes' `quant_storage` in the weights'
 /// format), and each has all scales.
 struct quantised_base {
-  std::int64_t block = 0;          // elements that share a scale; 0: nothing is quantised
-  std::int64_t scale_block = 0;    // int8 scales, so many of which share one; 0: fp32 scales
-  bool rest_in_fp32 = false;       // what is not quantised is cast to fp32 before training (PEFT's
-                                   // prepare_model_for_kbit_training); not where FSDP shares it
+  std::int64_t block = 0;        // elements that share a scale; 0: nothing is quantised
+  std::int64_t scale_block = 0;  // int8 scales, so many of which share one; 0: fp32 scales
+  bool rest_in_fp32 = false;     // what is not quantised is cast to fp32 before training (PEFT's
+                                 // prepare_model_for_kbit_training); not where FSDP shares it, and
+                                 // DeepSpeed casts it back
   bool in_weights_format = false;  // stored as elements of that, not as bytes
                                    // (bnb_4bit_quant_storage)
 

@@ -344,7 +344,8 @@ TEST_CASE("a file of DeepSpeed that is not there is its name's stage, or no verd
   CHECK(unknown.why.find("deepspeed is \"ds_config.json\"") == 0);
 }
 
-TEST_CASE("TRL casts adapters of four bits, and has checkpoints re-enter beside those of ZeRO-3") {
+TEST_CASE(
+    "checkpoints re-enter beside ZeRO-3 as TRL and axolotl have them, and TRL casts adapters") {
   const std::string text =
       "model_name_or_path: a/b\ndataset_name: c\nuse_peft: true\nlora_r: 8\nload_in_4bit: true\n"
       "deepspeed: ";
@@ -356,6 +357,16 @@ TEST_CASE("TRL casts adapters of four bits, and has checkpoints re-enter beside 
   CHECK(third.adapters->weights == number_format::bf16);
   CHECK(says(third.checkpoints_reenter, true));
   CHECK_FALSE(merged_of("zero2.json").checkpoints_reenter);
+  const auto of_axolotl = [](const std::string& more) {
+    return merged({read_training_file("a.yml",
+                                      "base_model: a/b\nmicro_batch_size: 1\n"
+                                      "gradient_checkpointing: true\ndeepspeed: zero3.json\n" +
+                                          more)})
+        .config.checkpoints_reenter;
+  };
+  CHECK(says(of_axolotl(""), true));
+  CHECK(says(of_axolotl("gradient_checkpointing_kwargs: {use_reentrant: false}\n"), false));
+  CHECK(says(of_axolotl("rl: dpo\n"), false));
 }
 
 TEST_CASE("a batch of DeepSpeed's is shared out as it shares it") {

@@ -114,14 +114,6 @@ TEST_CASE("faults in a file of axolotl are said") {
   CHECK(says_of("rl: dpo", kind::doubtful, "rl"));
   CHECK(says_of("optimizer: came_pytorch", kind::doubtful, "optimizer"));
   CHECK(says_of("gradient_checkpointing: offload", kind::doubtful, "gradient_checkpointing"));
-  // Its checkpoints are reentrant with ZeRO-3 alone.
-  const std::string recomputes = "gradient_checkpointing: true\n";
-  CHECK_FALSE(says_of(recomputes, kind::doubtful, "gradient_checkpointing"));
-  const std::string on_zero = recomputes + "deepspeed: zero3.json\n";
-  CHECK(says_of(on_zero, kind::doubtful, "gradient_checkpointing"));
-  CHECK_FALSE(says_of(on_zero + "gradient_checkpointing_kwargs: {use_reentrant: false}",
-                      kind::doubtful,
-                      "gradient_checkpointing"));
   CHECK(says_of("base_model: Qwen/Qwen3-8B-AWQ", kind::doubtful, "base_model"));
   CHECK(says_of("micro_batch_size: two", kind::contradicts, "micro_batch_size"));
   CHECK(read_axolotl_text("sequence_lenght: 10\nfsdp_config: {odd: 1}").not_understood ==
@@ -283,6 +275,7 @@ TEST_CASE("what is written for axolotl is read back") {
        "padding_free",
        "precision",
        "recompute",
+       "checkpoints_reenter",
        "sequence_length",
        "shard_group",
        "trains",

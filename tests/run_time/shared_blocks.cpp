@@ -46,7 +46,7 @@ struct shared_step {
 // under FSDP 1, drawn at random, all are equal in what is requested and 88 in what is allocated,
 // the others within 0.4 %; of 108 under FSDP 2, around each layer and then the model, 105 and 105,
 // the others within 3.7 %.
-const shared_step steps[] = {
+const shared_step steps_of_blocks[] = {
 #include "shared_blocks.inc"
 };
 
@@ -82,7 +82,7 @@ std::int64_t peak(const training_setup& setup, std::int64_t ranks) {
 }  // namespace
 
 TEST_CASE("steps with a base in blocks that ranks share, to the byte") {
-  for (const shared_step& row : steps) {
+  for (const shared_step& row : steps_of_blocks) {
     CAPTURE(row.by->name->text);
     CAPTURE(row.requested);
     check_measured(row, setup_of(row), row.ranks);

@@ -275,6 +275,16 @@ TEST_CASE("what torchtitan compiles is read, and estimated by its code that comp
   CHECK_FALSE(divided.setup.framework.implementation.compiles_layers);
   CHECK(divided.setup.framework.implementation.compiles_loss);
   CHECK(left_out(divided) == "compiles_layers ");
+  // A default recomputation that the newer code has not, so that the older one compiles
+  const configured_training older =
+      configured(read_torchtitan(parse_toml("[model]\nname = \"llama3\"\nflavor = \"8B\"\n[loss]\n"
+                                            "num_chunks = 8\n[compile]\nenable = true\n")
+                                     .is),
+                 {.shape = catalog::llama_3_8b, .called = "llama"});
+  REQUIRE(older);
+  CHECK(older.setup.framework.implementation.compiles_layers);
+  CHECK(older.setup.framework.implementation.compiles_loss);
+  CHECK(left_out(older).empty());
   // torchtitan 0.3's code, which is kept
   const configured_training later = compiled({"--compile.enable", "--loss.num_chunks", "8"});
   REQUIRE(later);

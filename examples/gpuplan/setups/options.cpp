@@ -261,8 +261,10 @@ void choose_framework(const arguments& given, const named_model& model, training
   to.framework.implementation.liger_kernels = given.liger;
   to.framework.implementation.cut_cross_entropy = given.cut_cross_entropy;
   to.framework.implementation.checkpoints_reenter = given.checkpoints_reenter;
-  to.framework.implementation.compiles_layers = given.compiles_layers;
-  to.framework.implementation.compiles_loss = given.compiles_loss;
+  // Of files the newest code may compile nothing, and an older one may be taken for it.
+  const bool compiles = given.from.empty() || to.framework.layers().is_compiled;
+  to.framework.implementation.compiles_layers = given.compiles_layers && compiles;
+  to.framework.implementation.compiles_loss = given.compiles_loss && compiles;
   const io::training_config& said = given.files.config;
   if (!given.from.empty()) io::set_as_megatron(said, to);
   if (said.loss_chunks && to.framework.layers().chunks_loss)
@@ -939,8 +941,9 @@ named_setup setup_of(const arguments& given) {
   if (!given.from.empty() && made.setup.framework.layers().chunks_loss &&
       !validate(made.setup, given.plan)) {
     training_setup in_older = made.setup;
-    in_older.framework = catalog::torchtitan;
-    in_older.graphs = {};
+    in_older.framework.implementation.compiles_layers = given.compiles_layers;
+    in_older.framework.implementation.compiles_loss = given.compiles_loss;
+    io::take_older_torchtitan(in_older);
     if (validate(in_older, given.plan)) made.setup = in_older;
   }
   // bf16 where the code is not known in fp8,

@@ -346,12 +346,11 @@ class limit_finder {
 
 /// The limits of a request that bind, each found by planning without it. Where the request has no
 /// plan, the fewest GPUs, up to 16 times as many and 2^20, and the nearest batches are exact too:
-/// more of them are looked at than lie before; but where the memory
-/// model has `at_least`, a search of a request without a plan ends behind 64 answers of the model.
-/// Two limits at once are looked at of memory, time,
-/// money and GPUs. A search that is refused, as of too many degrees, binds nothing. Takes as long
-/// as ten to fifty calls of `plan_training`: more than compilers allow one constant expression.
-/// Times are those of `plan_training`. Errors: those of the request itself.
+/// more of them are looked at than lie before. The least memory is exact, or where the memory model
+/// has `at_least`, at most 5 % too much. Two limits at once are looked at of memory, time, money
+/// and GPUs. A search that is refused, as of too many degrees, binds nothing. Takes as long as ten
+/// to fifty calls of `plan_training`: more than compilers allow one constant expression. Times are
+/// those of `plan_training`. Errors: those of the request itself.
 template <memory_of_setups MemoryOf, times_of_setups TimesOf = roofline_times>
 [[nodiscard]] constexpr result<plan_limits> limits_of(const plan_request& request,
                                                       memory_budget budget,

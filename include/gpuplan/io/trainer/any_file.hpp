@@ -227,8 +227,7 @@ inline void remark_on_other_files(const read_launch& started, read_config& to) {
       if (word.starts_with(group)) return read_torchtitan_words(started.words, started.read);
   const value arguments = arguments_of_words(started.words);
   const bool is_llama_factory = looks_like_llama_factory(arguments);
-  if (!is_llama_factory && !looks_like_hugging_face_arguments(arguments) &&
-      !hugging_face::is_of_hugging_face(started.program)) {
+  if (!is_llama_factory && !looks_like_hugging_face_arguments(arguments)) {
     read_config unknown = started.read;
     for (const auto& [key, is] : *arguments.members())
       if (!names_other_file("--" + key)) unknown.not_understood.push_back(printable("--" + key));

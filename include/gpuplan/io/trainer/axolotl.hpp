@@ -157,7 +157,7 @@ inline void read_adapters(settings_reader& from, training_config& to, std::strin
   if (has_eight_bits && adapter == "qlora")
     from.remark_on(kind::contradicts, "load_in_8bit", "is true; with qlora four bits are taken");
   else if (has_eight_bits && !adapter.empty())
-    why = hugging_face::refusal_of_eight_bits("load_in_8bit is true", "load_in_4bit: true");
+    why = hugging_face::refusal_of_quantised_base("load_in_8bit is true", "load_in_4bit: true");
   else if (has_eight_bits)
     from.remark_on(kind::missing, "adapter", "is not there; eight bits train with adapters alone");
   hugging_face::doubt_flags(from, {"relora"});
@@ -218,15 +218,9 @@ inline void read_recomputation(settings_reader& from, training_config& to) {
                    "moves inputs of layers to the host; the estimate keeps them on the device");
   } else if (const auto is = from.flag("gradient_checkpointing")) {
     to.recompute = *is ? recompute_mode::full : recompute_mode::none;
-    if (says(reenters, true)) to.checkpoints_reenter = true;
-    // Which of torch's two checkpoints: where nothing is said, the older for ZeRO-3 alone.
-    if (*is && from.has("deepspeed") && !from.has("gradient_checkpointing_kwargs.use_reentrant") &&
-        !from.has("unfrozen_parameters") && !from.has("rl"))
-      from.remark_on(kind::doubtful,
-                     "gradient_checkpointing",
-                     "is reentrant where DeepSpeed's file has ZeRO-3, without "
-                     "gradient_checkpointing_kwargs: {use_reentrant: false}; the estimate has "
-                     "checkpoints that are not");
+    to.checkpoints_reenter = reenters;
+    if (!reenters && (from.has("unfrozen_parameters") || from.has("rl")))
+      to.checkpoints_reenter = false;
   }
 }
 

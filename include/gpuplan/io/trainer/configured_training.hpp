@@ -193,9 +193,6 @@ inline void set_step(const training_config& config, training_setup& to) {
   if (config.adapters) {
     to.trains.what = training::adapters;
     to.trains.adapters = *config.adapters;
-    // As trainers store four-bit matrices, which matters where these are divided.
-    quantised_base& base = to.trains.adapters.base;
-    base.in_weights_format = base.block != 0 && to.framework.engine.is->casts_adapters;
   }
   if (config.optimizer) to.optimizer = *config.optimizer;
   if (config.clip_norm) to.optimizer.clips_gradients = *config.clip_norm > 0;
@@ -246,6 +243,9 @@ inline void set_step(const training_config& config, training_setup& to) {
 /// beside adapters alone.
 inline void share_as_accelerate(const training_config& config, training_setup& setup) {
   engine& by = setup.framework.engine;
+  // As trainers store four-bit matrices, which matters where DeepSpeed divides them.
+  quantised_base& base = setup.trains.adapters.base;
+  base.in_weights_format = base.block != 0 && by.is->casts_adapters;
   if (!by.is->gathers_weights) return;
   by.original_parameters = !gpuplan::detail::wraps_adapters(setup) || !config.original_parameters ||
                            *config.original_parameters;
@@ -285,6 +285,15 @@ inline void set_as_megatron(const training_config& config, training_setup& setup
   if (config.overlaps_reduction)
     by.engine.overlaps_reduction = by.costs.hides_gradients = *config.overlaps_reduction;
   if (config.overlaps_gathers) by.costs.hides_parameters = *config.overlaps_gathers;
+}
+
+/// Has torchtitan's code of before 0.3 in place of a newer one's; it compiles what is asked for.
+inline void take_older_torchtitan(training_setup& of) {
+  const implementation newer = of.framework.implementation;
+  of.framework = catalog::torchtitan;
+  of.framework.implementation.compiles_layers = newer.compiles_layers;
+  of.framework.implementation.compiles_loss = newer.compiles_loss;
+  of.graphs = {};
 }
 
 /// The framework of a tool that runs its own layers, or of one of several ("torchrun and
@@ -393,14 +402,18 @@ void merge(T& into,
   }
 }
 
-[[nodiscard]] inline bool has_word(std::string_view text, std::string_view word) {
+[[nodiscard]] inline bool has_text(std::string_view text, std::string_view word) {
   return text.find(word) != std::string_view::npos;
+}
+[[nodiscard]] inline std::string lower_name(std::string_view path) {
+  std::string name;
+  for (const char c : path.substr(path.find_last_of('/') + 1)) name += gpuplan::detail::lower(c);
+  return name;
 }
 // The stage of ZeRO that the name of DeepSpeed's file says: 3 of "ds_z3_config.json",
 // "zero3_bf16.json" and "stage_3.json".
 [[nodiscard]] inline known<int> stage_of_name(std::string_view path) {
-  std::string name;
-  for (const char c : path.substr(path.find_last_of('/') + 1)) name += gpuplan::detail::lower(c);
+  const std::string name = lower_name(path);
   const auto is_digit = [&](std::size_t at) {
     return at < name.size() && name[at] >= '0' && name[at] <= '9';
   };
@@ -418,12 +431,12 @@ inline void take_names_of_stages(read_config& of) {
   training_config& to = of.config;
   if (to.engine != "deepspeed" || to.zero_stage) return;
   for (remark& said : of.remarks) {
-    if (said.file.empty() || !has_word(said.key, "deepspeed")) continue;
+    if (said.file.empty() || !has_text(said.key, "deepspeed")) continue;
     const known<int> stage = stage_of_name(said.file);
     if (!stage) continue;
     to.zero_stage = *stage;
     said.text += "; ZeRO-" + std::to_string(*stage) + " is taken, as its name has it";
-    if (!has_word(said.file, "offload") || to.optimizer_on_host) return;
+    if (!has_text(lower_name(said.file), "offload") || to.optimizer_on_host) return;
     to.optimizer_on_host = true;
     to.weights_on_host = *stage == 3;
     said.text += ", with states on the host";
@@ -431,16 +444,24 @@ inline void take_names_of_stages(read_config& of) {
   }
 }
 
-// SFTTrainer casts adapters of a base in four bits, and has checkpoints re-enter beside those of
-// ZeRO-3, whatever a file says.
-inline void adapt_as_trl(read_config& of) {
+// What trainers have whatever, or where nothing, is said: TRL casts adapters of a base in four
+// bits, and has checkpoints re-enter beside adapters of ZeRO-3; axolotl has them so with ZeRO-3.
+inline void settle_checkpoints(read_config& of) {
   training_config& to = of.config;
-  if (!to.adapters || !has_word(of.tool, "trl")) return;
+  const bool is_third = to.engine == "deepspeed" && to.zero_stage && *to.zero_stage == 3;
+  if (is_third && !to.checkpoints_reenter && has_text(of.tool, "axolotl"))
+    to.checkpoints_reenter = true;
+  if (!to.adapters || !has_text(of.tool, "trl")) return;
   lora adapters = *to.adapters;
   if (adapters.base.block != 0) adapters.weights = number_format::bf16;
   to.adapters = adapters;
-  if (to.engine == "deepspeed" && to.zero_stage && *to.zero_stage == 3)
-    to.checkpoints_reenter = true;
+  if (!is_third) return;
+  if (to.checkpoints_reenter && !*to.checkpoints_reenter)
+    of.remarks.push_back(
+        {remark::kind::contradicts,
+         "use_reentrant",
+         "is false, which TRL overrules beside adapters of ZeRO-3; true is taken"});
+  to.checkpoints_reenter = true;
 }
 
 }  // namespace detail
@@ -475,7 +496,7 @@ inline void adapt_as_trl(read_config& of) {
   }
   for (const read_config& file : files) take(file.usual, file.tool, true);
   detail::take_names_of_stages(all);
-  detail::adapt_as_trl(all);
+  detail::settle_checkpoints(all);
   return all;
 }
 
@@ -483,7 +504,7 @@ inline void adapt_as_trl(read_config& of) {
 /// it: bf16_mixed, a distributed optimizer, and fused AdamW. What was taken.
 inline std::vector<assumption> take_usual_recipe(read_config& read) {
   std::vector<assumption> taken;
-  if (!detail::has_word(read.tool, "megatron-bridge")) return taken;
+  if (!detail::has_text(read.tool, "megatron-bridge")) return taken;
   training_config& config = read.config;
   if (!config.precision) {
     config.precision = training_precision::bf16;
@@ -495,7 +516,10 @@ inline std::vector<assumption> take_usual_recipe(read_config& read) {
                      "ZeRO-1, the distributed optimizer, as recipes have it: no file says "
                      "use_distributed_optimizer"});
   }
-  if (!config.optimizer) config.optimizer = gpuplan::optimizer{.loop = optimizer_loop::fused};
+  if (!config.optimizer) {
+    config.optimizer = gpuplan::optimizer{.loop = optimizer_loop::fused};
+    taken.push_back({"optimizer", "fused AdamW, as recipes have it: no file names another"});
+  }
   return taken;
 }
 
@@ -510,7 +534,7 @@ class training_builder {
     const bool has_other_gpus =
         context.gpus && read.config.gpus && *context.gpus != *read.config.gpus;
     // What Megatron's readers make of the files' number of GPUs holds for no other.
-    if (has_other_gpus && has_word(tool_, "megatron"))
+    if (has_other_gpus && has_text(tool_, "megatron"))
       read_.config.data_parallel = read_.config.accumulation = {};
     for (const remark& one : read_.remarks)
       if (!has_other_gpus || !one.is_of_gpus) to_.remarks.push_back(one);
@@ -568,7 +592,7 @@ class training_builder {
     parallelism& layout = to_.setup.parallelism;
     if (config_.engine == "deepspeed" && !config_.zero_stage)
       for (const remark& said : to_.remarks)
-        if (!said.file.empty() && has_word(said.key, "deepspeed"))
+        if (!said.file.empty() && has_text(said.key, "deepspeed"))
           return refuse(said.key + " is " + shown(value(said.file)) +
                         ", a file that is not here: it says the stage of ZeRO, by which memory is "
                         "another; give it too");
@@ -741,7 +765,7 @@ class training_builder {
       return refuse(
           "adapters: of a model of several parts they are beside every linear layer of those that "
           "train; all of these are taken, not layers by their names");
-    const bool is_by_part = has_word(tool_, "llama-factory");
+    const bool is_by_part = has_text(tool_, "llama-factory");
     const auto trains = [](const known<bool>& said, bool usual) { return said ? *said : usual; };
     auto made = std::make_shared<composite_model>(*to_.parts);
     if (adapts && !is_by_part) *made = with_adapters(*made, all.adapters);
@@ -808,10 +832,7 @@ class training_builder {
     without(asked.framework.layers().chunks_loss && !is_of_new_torchtitan_alone(),
             "loss_chunks",
             "torchtitan of December 2024, its loss of whole logits and no CUDA graphs: ",
-            [](training_setup& of) {
-              of.framework = catalog::torchtitan;
-              of.graphs = {};
-            });
+            take_older_torchtitan);
     without(quantises_linears(asked.precision) && config_.precision,
             "precision",
             asked.precision.fp4_linears ? "bf16, whose products take longer than those in fp4: "
@@ -848,7 +869,7 @@ class training_builder {
     const training_setup& setup = to_.setup;
     const engine_class& by = *setup.framework.engine.is;
     if (says_yes(config_.weights_on_host) && !by.offloads_weights) {
-      const bool is_accelerates = has_word(tool_, "accelerate");
+      const bool is_accelerates = has_text(tool_, "accelerate");
       const std::string key = config_.engine != "deepspeed" ? "weights_on_host"
                               : is_accelerates              ? "offload_param_device"
                                                             : "offload_param";
@@ -871,7 +892,7 @@ class training_builder {
     if (valid) {
       training_setup in_parts = setup;
       in_parts.objective = training_objective::supervised;
-      if (has_word(tool_, "trl") && validate(in_parts, to_.plan))
+      if (has_text(tool_, "trl") && validate(in_parts, to_.plan))
         assume("objective",
                "a loss of all logits at once; TRL's trainers have parts of them, which gpuplan "
                "memory --from FILE --objective sft, dpo or grpo counts");

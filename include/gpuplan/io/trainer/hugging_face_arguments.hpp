@@ -251,9 +251,9 @@ enum class trainer_kind { transformers, supervised, preferences, policy };
   const std::string_view script = program.substr(program.find_last_of('/') + 1);
   const bool is_script = script.ends_with(".py");
   const std::string_view word = is_script ? script : script.substr(script.find_last_of('.') + 1);
-  if (word.find("sft") != std::string_view::npos) return trainer_kind::supervised;
   if (word.find("grpo") != std::string_view::npos) return trainer_kind::policy;
   if (word.find("dpo") != std::string_view::npos) return trainer_kind::preferences;
+  if (word.find("sft") != std::string_view::npos) return trainer_kind::supervised;
   // as transformers names its examples: run_clm.py, run_mlm.py, run_glue.py
   if (is_script && word.starts_with("run_")) return trainer_kind::transformers;
   const auto has_any = [&settings](std::initializer_list<const char*> keys) {
@@ -268,13 +268,6 @@ enum class trainer_kind { transformers, supervised, preferences, policy };
   for (const char* const key : words_of_trl)
     if (settings.find(key) != nullptr) return trainer_kind::supervised;
   return trainer_kind::transformers;
-}
-
-/// Whether a program is one of TRL's, or of transformers' examples: run_clm.py.
-[[nodiscard]] inline bool is_of_hugging_face(std::string_view program) {
-  const std::string_view script = program.substr(program.find_last_of('/') + 1);
-  return (script.starts_with("run_") && script.ends_with(".py")) ||
-         trainer_of(value::object(), program) != trainer_kind::transformers;
 }
 
 [[nodiscard]] inline double usual_learning_rate(trainer_kind by) {
@@ -689,7 +682,8 @@ inline std::string started_by(const training_config& config) {
     detail::hugging_face::read_trl_launch(reader, read.config);
   detail::hugging_face::take_defaults(read, by);
   if (says(reader.flag("load_in_8bit"), true))
-    read.why = detail::hugging_face::refusal_of_eight_bits("load_in_8bit is true", "load_in_4bit");
+    read.why = detail::hugging_face::refusal_of_quantised_base("load_in_8bit is true",
+                                                               "load_in_4bit: true");
   detail::hugging_face::settle_weights(reader, read.config);
   detail::hugging_face::doubt_quantised(
       reader, "model_name_or_path", "load_in_4bit: true", read.config);

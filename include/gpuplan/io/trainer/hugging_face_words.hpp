@@ -327,11 +327,11 @@ inline void doubt_quantised(settings_reader& from,
 
 /// Why a base in eight bits, or by another library, is refused: what would be taken as unquantised
 /// needs twice as much, or more. `said` is the key with its value, `taken` that of four bits.
-[[nodiscard]] inline std::string refusal_of_eight_bits(const std::string& said,
-                                                       const std::string& taken) {
+[[nodiscard]] inline std::string refusal_of_quantised_base(const std::string& said,
+                                                           const std::string& taken) {
   return said +
          "; of quantised weights the estimate knows bitsandbytes' four bits alone: " + taken +
-         ", or neither, is taken";
+         ", or none, is taken";
 }
 
 inline constexpr word<number_format> weights_words[] = {{"float32", number_format::fp32},

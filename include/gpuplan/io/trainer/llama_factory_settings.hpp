@@ -110,10 +110,10 @@ inline void read_adapters(settings_reader& from,
     if (*bits == 4 && (method.empty() || method == "bnb" || method == "bitsandbytes"))
       adapters.base = twice && !*twice ? four_bit_base : double_quantised_base;
     else
-      why = hugging_face::refusal_of_eight_bits("quantization_bit is " + std::to_string(*bits) +
-                                                    (method.empty() ? "" : " with ") +
-                                                    printable(method.substr(0, 80)),
-                                                "quantization_bit 4");
+      why = hugging_face::refusal_of_quantised_base(
+          "quantization_bit is " + std::to_string(*bits) + (method.empty() ? "" : " with ") +
+              printable(method.substr(0, 80)),
+          "quantization_bit 4 with quantization_method bnb");
   }
   const bool makes_new = says(from.flag("create_new_adapter"), true);
   if (from.find("adapter_name_or_path", true) != nullptr && is_used && !makes_new)
