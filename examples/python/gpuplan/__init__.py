@@ -2,7 +2,7 @@
 
     >>> import gpuplan
     >>> gpuplan.fits("llama-3-8b", gpu="4090", method="qlora").fitting[0].largest_micro_batch
-    1
+    2
 
 Each function is a command of the program gpuplan, and its keywords are the command's options with
 _ for -: ``--sequence-length 2048`` is ``sequence_length=2048``, a flag is ``True``, several values
@@ -217,7 +217,7 @@ def fits(model: Model | None = None, /, **options: Unpack[keywords.Fits]) -> Fit
 
     >>> rows = gpuplan.fits("llama-3-8b", gpu="h100-sxm", method="qlora")
     >>> [(row.method, row.recompute, row.largest_micro_batch) for row in rows]
-    [('QLoRA 16', 'none', 1), ('QLoRA 16', 'full', 7)]
+    [('QLoRA 16', 'none', 2), ('QLoRA 16', 'full', 9)]
     """
     return Fits("fits", {"model": model}, options)
 
