@@ -673,6 +673,7 @@ void add_setup_options(CLI::App& app, arguments& to) {
              to.plan.micro_batch,
              "Samples of one forward and backward (default: 1)",
              group);
+  app.get_option("--micro-batch")->each([&to](const std::string&) { to.has_micro_batch = true; });
   app.add_option_function<std::int64_t>(
          "--accumulation",
          [&to](std::int64_t micro_batches) {
@@ -920,7 +921,7 @@ named_setup model_of(const arguments& given) {
   training_setup all_trains = made.setup;
   if (all_trains.composite != nullptr)
     all_trains.trains = {};  // adapters are its parts'
-  else
+  else if (all_trains.trains.what == training::adapters)
     choose_trained(given, all_trains);
   all_trains.dispatcher = {};  // between ranks that a layout has
   check(validate(all_trains), all_trains);

@@ -61,10 +61,11 @@ struct arguments {
   bool compiles_loss = false;
   bool cuda_graphs = false;  // of a step's passes, whatever files say
   gpuplan::known<gpuplan::reference_model>
-      reference{};              // as what trains has it where no option says it
-  bool never_clips = false;     // gradients: options or files say so
-  bool has_replicas = false;    // whether `plan.data_parallel` is said
-  bool has_zero_stage = false;  // likewise `setup.parallelism.zero_stage`, by an option
+      reference{};               // as what trains has it where no option says it
+  bool never_clips = false;      // gradients: options or files say so
+  bool has_micro_batch = false;  // whether `plan.micro_batch` is said, by an option
+  bool has_replicas = false;     // whether `plan.data_parallel` is said
+  bool has_zero_stage = false;   // likewise `setup.parallelism.zero_stage`, by an option
   std::vector<std::string> lora_targets{};
   std::optional<double> lora_dropout{};   // none: as `files` have it, else 0
   std::vector<std::string> trained_by{};  // the options that say what trains: one at most

@@ -85,6 +85,14 @@ arguments on_gpus(arguments given, std::int64_t gpus, std::int64_t batch) {
   const io::training_config& said = given.files.config;
   if (said.shard_group && *said.shard_group < replicas)
     given.setup.parallelism.shard_group = *said.shard_group;
+  // As DeepSpeed shares train_batch_size out
+  const auto others = detail::checked_product(replicas, given.plan.accumulation);
+  const bool is_shared = batch == 0 && said.global_batch && !said.micro_batch &&
+                         !given.has_micro_batch && said.engine == "deepspeed" && others.ok;
+  if (is_shared && *said.global_batch % others.value == 0) {
+    given.plan.micro_batch = *said.global_batch / others.value;
+    return given;
+  }
   if (batch == 0) {
     const known<std::int64_t> of_files = batch_of_files(said);
     if (!of_files) return given;
