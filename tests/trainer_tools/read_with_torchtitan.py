@@ -48,7 +48,7 @@ for folder, expected in each_case("torchtitan", 200):
         "weight_decay": read.optimizer.param_groups[0].optimizer_kwargs["weight_decay"],
     }
     rates = read.lr_scheduler
-    found["schedule"] = rates.decay_type if rates.decay_ratio is None else "wsd"
+    found["schedule"] = rates.decay_type if rates.decay_ratio is None else "wsd" if rates.decay_ratio else "constant"
     if rates.decay_ratio is not None and "steps" in expected:
         found["decay_steps"] = round(rates.decay_ratio * expected["steps"])
     compare(folder, expected, found)
