@@ -29,7 +29,7 @@ colour: blue
 )";
 
 int main() {
-  const io::read_config read = io::read_axolotl(io::parse_yaml(settings).is);
+  const io::read_config read = io::merged({io::read_axolotl(io::parse_yaml(settings).is)});
   const io::configured_training training =
       io::configured(read, {.shape = catalog::llama_3_8b, .called = "llama-3-8b"});
   if (!training) {

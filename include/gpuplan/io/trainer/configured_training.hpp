@@ -910,9 +910,10 @@ class training_builder {
 
 }  // namespace detail
 
-/// The setup and the batch that the files mean. `context.shape` counts where no file has the
-/// model's shape. Where the library cannot estimate it, `why` says which field is in the way; what
-/// no file says is taken as `assumed` lists it.
+/// The setup and the batch that the files mean, after `merged`, which fills in what a tool takes
+/// where none of them says it: one file is merged, too. `context.shape` counts where no file has
+/// the model's shape. Where the library cannot estimate it, `why` says which field is in the way;
+/// what no file says is taken as `assumed` lists it.
 [[nodiscard]] inline configured_training configured(const read_config& read,
                                                     const training_context& context) {
   return detail::training_builder(read, context).build();
