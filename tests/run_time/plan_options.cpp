@@ -510,6 +510,21 @@ TEST_CASE("where one GPU is too few, more of them would do, and what needs less"
     CHECK_MESSAGE(has(o.err, would_do), o.err);
 }
 
+TEST_CASE("the least memory is told where it is known from below by a little alone") {
+  const outcome o = planned({"llama-3-70b",
+                             "--framework",
+                             "torchtitan",
+                             "--gpu",
+                             "3060",
+                             "--gpus",
+                             "64",
+                             "--batch",
+                             "256-4096"});
+  CHECK(o.status == 2);
+  CHECK_MESSAGE(has(o.err, "needed 23.78 GiB"), o.err);
+  CHECK_MESSAGE(has(o.err, "or 168 x rtx_3060"), o.err);
+}
+
 TEST_CASE("a model of many experts that does not fit is refused in seconds") {
   const outcome o = planned({"gpt-oss-120b",
                              "--framework",

@@ -444,9 +444,10 @@ inline void take_names_of_stages(read_config& of) {
   }
 }
 
-// What trainers have whatever, or where nothing, is said: TRL casts adapters of a base in four
-// bits, and has checkpoints re-enter beside adapters of ZeRO-3; axolotl has them so with ZeRO-3.
-inline void settle_checkpoints(read_config& of) {
+// Which depends on several files: axolotl has checkpoints re-enter with ZeRO-3, where nothing else
+// is said; TRL beside adapters of ZeRO-3, whatever is said, and it casts adapters of a base in four
+// bits.
+inline void take_as_trainers_do(read_config& of) {
   training_config& to = of.config;
   const bool is_third = to.engine == "deepspeed" && to.zero_stage && *to.zero_stage == 3;
   if (is_third && !to.checkpoints_reenter && has_text(of.tool, "axolotl"))
@@ -496,7 +497,7 @@ inline void settle_checkpoints(read_config& of) {
   }
   for (const read_config& file : files) take(file.usual, file.tool, true);
   detail::take_names_of_stages(all);
-  detail::settle_checkpoints(all);
+  detail::take_as_trainers_do(all);
   return all;
 }
 
