@@ -595,8 +595,8 @@ class training_builder {
       for (const remark& said : to_.remarks)
         if (!said.file.empty() && has_text(said.key, "deepspeed"))
           return refuse(said.key + " is " + shown(value(said.file)) +
-                        ", a file that is not here: it says the stage of ZeRO, by which memory is "
-                        "another; give it too");
+                        ", a file that is not here, and says the stage of ZeRO, on which memory "
+                        "depends; give it too");
     layout = layout_of(config_);
     const auto model_ranks = gpuplan::detail::checked_product(
         layout.tensor_parallel, layout.pipeline_parallel, layout.context_parallel);
