@@ -45,6 +45,7 @@ inline transformer random_megatron_shape(random_numbers& random,
   else if (coin())
     is.mtp_layers = 1;
   if (coin()) is.attention_sinks = true;
+  if (is.gated_mlp && coin()) is.clamped_gate_up = true;
   if (random.below(4) == 0) {
     is.mla = {.q_lora_rank = random.below(1000),
               .kv_lora_rank = 1 + random.below(1000),

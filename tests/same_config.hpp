@@ -27,6 +27,7 @@ inline bool same_member(const gpuplan::transformer& a, const gpuplan::transforme
                             &t::attention_sinks,
                             &t::gated_mlp,
                             &t::mlp_bias,
+                            &t::clamped_gate_up,
                             &t::norm_bias,
                             &t::tied_embeddings})
     if (a.*member != b.*member) return false;

@@ -71,7 +71,7 @@ void read_layers(const row& model, transformer& shape) {
     shape.sliding_window = window;
     shape.global_layer_step = number_behind(pattern, "every ");
     // gpt-oss, whose attention has sinks
-    shape.attention_sinks = shape.moe.router_bias = shape.mlp_bias;
+    shape.attention_sinks = shape.moe.router_bias = shape.clamped_gate_up = shape.mlp_bias;
     return;
   }
   if (is_pattern(pattern)) {

@@ -322,6 +322,7 @@ void add_unlisted_parts(const row& source, gpuplan::transformer& model) {
       value_in(notes, "recipe").starts_with("gpt-oss")) {
     model.sliding_window = 128;
     model.global_layer_step = 2;
+    model.clamped_gate_up = true;
   }
 }
 

@@ -70,6 +70,7 @@ constexpr failure flaw_of_most(const transformer& model,
       return why;
   }
   return flaw_if_any({{fact::attention_sinks, model.attention_sinks},
+                      {fact::clamped_gate_up, model.clamped_gate_up},
                       {fact::attention_gate, model.attention_gate},
                       {fact::hybrid_pattern, model.hybrid_pattern.size()},
                       {fact::full_attention_interval, model.full_attention_interval},

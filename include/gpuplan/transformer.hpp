@@ -282,6 +282,7 @@ struct transformer {
   activation_function hidden_act = activation_function::silu;
   bool mlp_bias = false;       // experts included
   bool fused_gate_up = false;  // one linear layer makes both
+  bool clamped_gate_up = false;  // both are clamped before they meet (gpt-oss' swiglu_limit)
   expert_mixture moe{};        // where num_experts is set
 
   // Norms.

@@ -361,6 +361,29 @@ TEST_CASE("dropout of adapters is an operator each way for what each of them rea
   }
 }
 
+TEST_CASE("gate and up of experts that are clamped are read and written once more, each way") {
+  training_setup setup = setup_of(catalog::gpt_oss_120b);
+  setup.framework = catalog::megatron_transformer_engine;
+  REQUIRE(setup.model.clamped_gate_up);
+  const auto cost = [&](bool clamps, const framework& code = catalog::megatron_transformer_engine) {
+    setup.framework = code;
+    setup.model.clamped_gate_up = clamps;
+    return cost_of_layer(setup, flops_alone, 2, layer_kind::experts, false);
+  };
+  // Of both halves, of four experts a token.
+  const double each = 2 * static_cast<double>(setup.sequence_length) * 4 * 2 * 2880;
+  const auto more = [&](const framework& code, pass_cost layer_cost::*of) {
+    return (cost(true, code).*of).elements - (cost(false, code).*of).elements;
+  };
+  // Clamped, and put together: read and written twice.
+  CHECK(near(more(catalog::megatron_transformer_engine, &layer_cost::forward), each * 4 * 2));
+  // Compared with three bounds, which makes a byte each; a choice by these; and one tensor again.
+  const double compared = 3 * (2 + 1) / 2.0 + 3 / 2.0;
+  CHECK(near(more(catalog::megatron_transformer_engine, &layer_cost::backward),
+             each * (compared + (1 + 2 + 2) + 2 * 2)));
+  CHECK(near(more(catalog::hugging_face_gpt_oss, &layer_cost::forward), each * 2 * 2));
+}
+
 TEST_CASE("a lookup reads a row of each token and writes it, and dropout once more") {
   training_setup setup = setup_of(catalog::llama_3_8b);
   const double row = 2 * 512 * 4096 * 2.0;  // of two sequences, in bytes

@@ -116,9 +116,11 @@ class mixture_alone final : public eager::megatron_experts {
   int given_ = eager::none;
 };
 
-measured_mixture replayed(const measured_mixture& like) {
+training_setup setup_of(const measured_mixture& like) {
+  return setup_of(like.ranks, like.size, like.tokens, like.capacity);
+}
+measured_mixture replayed(const measured_mixture& like, const training_setup& setup) {
   measured_mixture made = like;
-  const training_setup setup = setup_of(like.ranks, like.size, like.tokens, like.capacity);
   sums memory;
   eager::tape t(memory, {.matrix_workspace = 0, .bias_workspace = 0});
   mixture_alone code(t, setup, {.micro_batch = like.micro_batch});
@@ -158,7 +160,7 @@ const measured_mixture measured[] = {
 
 TEST_CASE("what ranks with parts of experts allocate is replayed to the byte") {
   for (const measured_mixture& one : measured) {
-    const measured_mixture made = replayed(one);
+    const measured_mixture made = replayed(one, setup_of(one));
     CAPTURE(one.ranks.tensor);
     CAPTURE(one.ranks.expert);
     CAPTURE(one.ranks.parts);
@@ -216,6 +218,25 @@ TEST_CASE("the sum of a step's requests is the replay's, and no less than is kno
       CHECK(known <= needed);
       CHECK(known > 0.85 * needed);
     }
+}
+
+TEST_CASE("experts that clamp gate and up keep both once more, unless they compute them again") {
+  for (const bool computes_again : {false, true}) {
+    CAPTURE(computes_again);
+    measured_mixture one{.ranks = {2, 2, 2}, .size = of_eight, .tokens = 1024, .micro_batch = 4};
+    training_setup setup = setup_of(one);
+    if (computes_again) {
+      setup.recompute = recompute_mode::selective;
+      setup.modules = {.core_attention = false, .expert_activation = true};
+    }
+    const batch_plan plan{.micro_batch = one.micro_batch, .data_parallel = 8};
+    const std::int64_t without = replayed(one, setup).behind_forward;
+    setup.model.clamped_gate_up = true;
+    REQUIRE(validate(setup, plan));
+    const std::int64_t rows = one.micro_batch * 1024 * of_eight.chosen;
+    const std::int64_t both = computes_again ? 0 : 2 * 2 * of_eight.inner / one.ranks.parts;
+    CHECK(replayed(one, setup).behind_forward - without == rows * both);
+  }
 }
 
 TEST_CASE("a profile has parts of experts too") {

@@ -56,7 +56,7 @@ std::string attention_of(const transformer& model) {
 
 std::string mlp_of(const transformer& model) {
   return std::string(model.gated_mlp ? "gated, " : "") + count(model.intermediate_size) + " wide" +
-         (model.mlp_bias ? ", biases" : "");
+         (model.mlp_bias ? ", biases" : "") + (model.clamped_gate_up ? ", clamped" : "");
 }
 
 std::string experts_of(const transformer& model) {

@@ -566,8 +566,8 @@ struct transformer_memory_of {
   static constexpr double elements_of_cast(const training_setup& setup) {
     return quantises_linears(setup.precision) ? quantised_bytes(setup.precision, false) / 2 : 1;
   }
-  // In elements of 2 bytes: tokens in the experts' order, what their activation takes and gives,
-  // where each token went, in integers of 4 bytes, and the shared experts likewise.
+  // In elements of 2 bytes: tokens in the experts' order, what their activation takes, clamped, and
+  // gives, where each token went, in integers of 4 bytes, and the shared experts likewise.
   static constexpr double kept_of_experts(const training_setup& setup,
                                           recompute_mode recompute,
                                           double tokens) {
@@ -582,7 +582,8 @@ struct transformer_memory_of {
         moe.moe_latent_size != 0 ? moe.moe_latent_size : setup.model.hidden_size;
     const double taken = setup.model.gated_mlp ? 2 : 1;
     const double cast = elements_of_cast(setup);
-    const double activated = is_selective && again.expert_activation ? 0 : cast;
+    const double clamped = setup.model.clamped_gate_up ? taken : 0;
+    const double activated = is_selective && again.expert_activation ? 0 : clamped + cast;
     const double of_shared = is_selective && again.shared_experts
                                  ? 0
                                  : (taken + cast) * of(moe.shared_expert_intermediate_size);

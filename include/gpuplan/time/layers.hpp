@@ -684,6 +684,15 @@ class cost_visitor {
       stream(elements * slower(on_.functions), 1, 2 * element_, 3 * element_);
     if (!fused && composes_gelu(setup_)) compose_gelu(elements);
   }
+  // Of gate and up, each of so many elements: kernels of their own, unless the layer is compiled.
+  // Megatron-Core puts both into one tensor again, which its fused activation reads. Backward,
+  // three comparisons with bounds and what joins two of them write a byte each.
+  constexpr void add_clamps(double elements) {
+    if (!model_.clamped_gate_up || is_compiled_) return;
+    const double joined = setup_.framework.layers().is_pipelined ? 4 * element_ : 0;
+    stream(elements, joined > 0 ? 3 : 2, 4 * element_ + joined, 7 * element_ + 8 + joined);
+    if (wanted_.any()) cost.backward.operators += joined > 0 ? 4 : 3;
+  }
   // What its operators move beyond one. Under autocast x ** 3, and what follows from it, is fp32.
   constexpr void compose_gelu(double elements) {
     const bool raises = element_ == 2 && setup_.precision.autocast();
@@ -877,6 +886,7 @@ class cost_visitor {
     const double out = static_cast<double>(op.out) / (narrows ? 1 : parts);
     if (op.kind == operator_kind::expert_down) {
       const pass_cost before = cost.forward;
+      add_clamps(tokens * experts * in);
       add_activation(tokens * experts * in);
       if (setup_.modules.expert_activation && !setup_.modules.experts)
         of_modules = of_modules + cost.forward + -1.0 * before;

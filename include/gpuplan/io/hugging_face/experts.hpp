@@ -102,7 +102,7 @@ inline void read_gpt_oss(config_reader& from, transformer& model) {
   read_biases(from, model, true);
   read_experts(from, model, "num_local_experts");
   from.ignore("experts_per_token");  // the same number once more
-  model.mlp_bias = model.moe.router_bias = model.attention_sinks = true;
+  model.mlp_bias = model.moe.router_bias = model.attention_sinks = model.clamped_gate_up = true;
   read_window(from, model, 2);
 }
 

@@ -293,7 +293,6 @@ namespace gpuplan::io::detail {
 [[nodiscard]] inline bool is_passed_over(std::string_view flag) {
   return flag.substr(0, 2) == "--" && is_one_of(flag.substr(2),
                                                 {"accumulate-allreduce-grads-in-fp32",
-                                                 "activation-func-clamp-value",
                                                  "activation-offload-fraction",
                                                  "adlr-autoresume",
                                                  "adlr-autoresume-interval",

@@ -255,6 +255,7 @@ class megatron_shape_reader {
       model_.gated_mlp = true;
       model_.hidden_act = activation_function::quick_gelu;
     }
+    model_.clamped_gate_up = model_.gated_mlp && from_.has("--activation-func-clamp-value");
     const std::int64_t width = model_.hidden_size;
     if (model_.intermediate_size == 0 && width <= most_of_a_width)
       model_.intermediate_size = model_.gated_mlp ? 4 * width * 2 / 3 / 64 * 64 : 4 * width;
@@ -538,6 +539,7 @@ inline void put_shape(const transformer& model, std::int64_t length, megatron_wo
     put("--window-attn-skip-freq", model.global_layer_step);
   }
   put_if(model.hidden_act == activation_function::silu, "--swiglu");
+  if (model.clamped_gate_up) put_word("--activation-func-clamp-value", "7.0");  // gpt-oss'
   put_if(model.hidden_act == activation_function::quick_gelu, "--quick-geglu");
   put_if(model.hidden_act == activation_function::gelu_tanh ||
              model.hidden_act == activation_function::gelu_new,

@@ -569,13 +569,23 @@ class megatron_experts : public megatron_mlp {
     }
   };
   // silu(y1) * y2 * weight; without a gate relu(y) * relu(y) * weight
-  constexpr value weighted_gate(const tensor& y, const tensor& weights) {
+  constexpr value weighted_gate(const tensor& given, const tensor& weights) {
+    const value clamped = model.clamped_gate_up ? clamp_halves(given) : t.share(given);
+    const tensor& y = *clamped;
     const int index = t.add_node(weighted_gate_backward_, {&y, &weights});
     t.keep(index, y);
     t.keep(index, weights);
     value result = t.make({y.size[0], y.size[1] / (model.gated_mlp ? 2 : 1)}, half_);
     t.result_of(index, result.get());
     return result;
+  }
+  // One tensor again, since the fused activation reads one.
+  constexpr value clamp_halves(const tensor& given) {
+    const int halves = split(t, given);
+    const std::int64_t width = given.size[1] / 2;
+    const value gate = clamp(t, part(t, halves, given, 1, width, 0), 1);
+    const value up = clamp(t, part(t, halves, given, 1, width, 1), 2);
+    return concatenate(t, {&*gate, &*up}, 1);
   }
   struct weighted_gate_backward final : own_backward {
     constexpr void run(tape& on,
