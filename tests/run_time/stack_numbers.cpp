@@ -729,7 +729,13 @@ TEST_CASE("what steps say is where nothing pulls, and is known as well as all of
     double pulls[stack_number_count] = {};
     double pulls_at_most[stack_number_count] = {};
     stack_matrix known;
-    double squares = 4 * before.scatter * before.scatter;
+    // At least what the middle step is off by.
+    std::vector<double> errors;
+    for (const timed_step& one : steps)
+      errors.push_back(std::abs(std::log(one.time / found->applied_to(one.model).step(one.plan))));
+    std::sort(errors.begin(), errors.end());
+    const double assumed = std::max(before.scatter, 1.48 * errors[4]);
+    double squares = 4 * assumed * assumed;
     double weights = 4;
     for (std::size_t i = 0; i < stack_number_count; ++i) {
       const double trust = 1 / before.covariance.at[i][i];
@@ -743,7 +749,8 @@ TEST_CASE("what steps say is where nothing pulls, and is known as well as all of
       const double error = std::log(one.time.value()) - slopes.time;
       const double off = error / before.scatter;
       const double weight = 5 / (4 + off * off);
-      squares += weight * error * error;
+      const double further = error / assumed;
+      squares += 5 / (4 + further * further) * error * error;
       weights += 1;
       const double trust = weight / (before.scatter * before.scatter);
       for (std::size_t i = 0; i < stack_number_count; ++i) {

@@ -217,7 +217,7 @@ inline constexpr framework torchtitan{
               .host_per_operator = 16_us,
               .host_per_step = 17_ms,
               .contention = 0.12,
-              .scatter = 0.06,
+              .scatter = 0.08,
               .timed = true}};
 
 /// torchtitan of 2025, which compiles the loss where it compiles layers.
