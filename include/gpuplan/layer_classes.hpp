@@ -45,6 +45,7 @@ constexpr failure flaw_of_most(const transformer& model,
       return why;
   if (const failure why = flaw_if_any(
           {{fact::layer_scale, model.layer_scale},
+           {fact::clip_qkv, model.clip_qkv && !as.decoder.clips_projections},
            {fact::use_qk_norm, model.chunks.use_qk_norm},
            {fact::attn_temperature_tuning, model.chunks.attn_temperature_tuning},
            {fact::stages, model.stages.size()},

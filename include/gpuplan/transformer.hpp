@@ -269,6 +269,7 @@ struct transformer {
   std::int64_t rotary_dim = 0;         // elements of a head that are rotated; 0: as its class says
   std::int64_t no_rope_layer_interval = 0;  // every this-manieth layer rotates none; 0: all do
   bool global_layer_first = false;          // of so many, the first has none; else the last
+  bool clip_qkv = false;                    // no element of query, key and value is beyond a bound
   bool attention_gate = false;  // another part of the query scales the result (Qwen3-Next)
 
   // In place of attention.
@@ -325,6 +326,7 @@ struct transformer {
   classified_kind classified = classified_kind::sequences;
   bool classifier_bias = true;
   std::int64_t classifier_inputs = 1;  // hidden vectors that a class reads: DINOv2 2
+  bool classifier_reads_mean = false;  // of all tokens, in place of the first: ModernBERT
   std::int64_t projection_dim = 0;     // of a linear layer behind the pooled token: CLIP
   bool projection_bias = false;
   // Multi-token prediction (DeepSeek-V3, arXiv 2412.19437, section 2.2): tokens beyond the next.

@@ -31,6 +31,7 @@ struct configured_step {
 // Made by transformers 5.23 and PyTorch 2.15, on a CUDA device without kernels: the third step.
 const configured_step steps[] = {
 #include "configured_deberta.inc"
+#include "configured_decoders.inc"
 #include "configured_encoders.inc"
 #include "configured_sequences.inc"
 #include "configured_speech.inc"

@@ -395,8 +395,34 @@ TEST_CASE("how ModernBERT pools matters to its classifier alone") {
     CHECK(read("ModernBertForMaskedLM", pooling).shape);
     CHECK(read("ModernBertForMaskedLM", pooling).unknown_keys.empty());
   }
-  CHECK(read("ModernBertForSequenceClassification", "cls").shape);
-  CHECK_FALSE(read("ModernBertForSequenceClassification", "mean").shape);
+  for (const bool is_mean : {false, true}) {
+    const char* const pooling = is_mean ? "mean" : "cls";
+    CHECK(read("ModernBertForSequenceClassification", pooling).shape->classifier_reads_mean ==
+          is_mean);
+    CHECK_FALSE(read("ModernBertForTokenClassification", pooling).shape->classifier_reads_mean);
+  }
+}
+
+TEST_CASE("bounds of query, key and value, where a file has them") {
+  const auto clips = [](const std::string& config) {
+    const auto read = io::read_hugging_face_config(config);
+    CHECK(read.reason == "");
+    return read.shape->clip_qkv;
+  };
+  const std::string olmo =
+      R"({"model_type":"olmo","hidden_size":64,"intermediate_size":96,"num_attention_heads":4,)"
+      R"("num_hidden_layers":3,"vocab_size":1000)";
+  CHECK(clips(olmo + R"(,"clip_qkv":8.0})"));
+  CHECK_FALSE(clips(olmo + R"(,"clip_qkv":null})"));
+  const std::string mpt =
+      R"({"model_type":"mpt","d_model":64,"n_heads":4,"n_layers":2,"vocab_size":1000)";
+  CHECK(clips(mpt + R"(,"attn_config":{"clip_qkv":6}})"));
+  CHECK_FALSE(clips(mpt + R"(,"attn_config":{"clip_qkv":null}})"));
+  const auto capped = io::read_hugging_face_config(
+      R"({"model_type":"gemma3_text","hidden_size":64,"intermediate_size":96,)"
+      R"("num_attention_heads":4,"num_key_value_heads":4,"num_hidden_layers":3,)"
+      R"("vocab_size":1000,"final_logit_softcapping":30.0})");
+  CHECK(capped.reason == "final_logit_softcapping must be null for this reader, not 30.0");
 }
 
 // The defaults of the configuration classes of transformers 5.23.

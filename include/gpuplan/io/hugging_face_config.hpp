@@ -223,7 +223,8 @@ namespace detail::hugging_face {
     read_head(from, read.model_type, shape);
     if (read.model_type == "modernbert" && shape.head == head_kind::classifier) {
       shape.head_dense = shape.head_norm = true;
-      if (from.text("classifier_pooling") == "mean") from.wrong("classifier_pooling", "cls");
+      shape.classifier_reads_mean = shape.classified == classified_kind::sequences &&
+                                    from.text("classifier_pooling") == "mean";
     }
     // No class of transformers classifies by it; whoever does says how many classes there are.
     if (read.model_type == "dinov3_vit" && (from.has("num_labels") || from.has("id2label")))

@@ -70,7 +70,8 @@ constexpr failure flaw_of_text_head(const transformer& model, const implementati
   return flaw_unless({{{fact::pooler, model.pooler}, may_pool && model.pooler},
                       {{fact::head_dense, model.head_dense},
                        is_masked || of_replaced || (of_sequences && !model.pooler)},
-                      {{fact::head_norm, model.head_norm}, is_masked}},
+                      {{fact::head_norm, model.head_norm}, is_masked},
+                      {{fact::classifier_reads_mean, model.classifier_reads_mean}, false}},
                      {fact::layers, as.layers->name});
 }
 // An encoder of text, with a norm behind its embedding and none behind its layers.
@@ -147,7 +148,8 @@ constexpr failure flaw_of_image_classifiers(const transformer& model, const impl
   if (const failure why = flaw_if_any({{fact::type_vocab_size, model.type_vocab_size},
                                        {fact::pooler, model.pooler},
                                        {fact::head_dense, model.head_dense},
-                                       {fact::head_norm, model.head_norm}},
+                                       {fact::head_norm, model.head_norm},
+                                       {fact::classifier_reads_mean, model.classifier_reads_mean}},
                                       {fact::layers, as.layers->name});
       failed(why))
     return why;

@@ -42,7 +42,8 @@ constexpr failure flaw_of_first_decoders(const transformer& model,
            {{fact::norm, model.norm}, static_cast<std::int64_t>(norm_kind::layer_norm)},
            {{fact::norm_bias, model.norm_bias}, true},
            {{fact::norm_affine, model.norm_affine}, true},
-           {{fact::parallel_attention, model.parallel_attention}, is_parallel},
+           {{fact::parallel_attention, model.parallel_attention},
+            is_neox ? model.parallel_attention : is_gptj},
            {{fact::norms_per_layer, model.norms_per_layer}, is_gptj ? 1 : 2},
            {{fact::fused_qkv, model.fused_qkv}, fuses_qkv},
            {{fact::num_key_value_heads, model.key_value_heads()}, model.num_attention_heads},
@@ -73,8 +74,27 @@ constexpr failure flaw_of_gpt_bigcode(const transformer& model, const implementa
   if (model.key_value_heads() == 1) alike.num_key_value_heads = model.num_attention_heads;
   return flaw_of_first_decoders(alike, as, true, false, false, true);
 }
+// That of 350 M has narrow embeddings, norms behind what it adds, and none behind its layers.
 constexpr failure flaw_of_opt(const transformer& model, const implementation& as) {
-  return flaw_of_first_decoders(model, as, true, false, false, false);
+  const named_fact layers{fact::layers, as.layers->name};
+  transformer alike = model;
+  alike.final_norm = true;
+  if (!model.mlp_bias && !model.attention_bias && !model.attention_out_bias)
+    alike.mlp_bias = alike.attention_bias = alike.attention_out_bias = true;
+  if (model.norm_at == norm_position::after_residual) {
+    alike.norm_at = norm_position::before;
+    if (const failure why = flaw_if_any({{fact::final_norm, model.final_norm}}, layers);
+        failed(why))
+      return why;
+  }
+  if (model.embedding_dim != 0) {
+    alike.embedding_dim = 0;
+    if (const failure why = flaw_unless({{{fact::tied_embeddings, model.tied_embeddings}, true}},
+                                        {fact::embedding_dim, model.embedding_dim});
+        failed(why))
+      return why;
+  }
+  return flaw_of_first_decoders(alike, as, true, false, false, false);
 }
 constexpr failure flaw_of_gpt_neox(const transformer& model, const implementation& as) {
   return flaw_of_first_decoders(model, as, false, false, true, true);
@@ -119,10 +139,10 @@ constexpr failure flaw_of_decoder(const transformer& model, const implementation
   if (model.norm_at == norm_position::after_residual || (is_olmo && model.norms_per_layer != 2))
     return without_code(
         {{fact::norm_at, model.norm_at}, layers, {fact::takes, norm_position::before}});
-  const bool has_such_norms =
-      model.qk_norm == qk_norm_scope::none ||
-      (model.qk_norm == qk_norm_scope::full_width ? is_olmo || code.normalizes_each_head
-                                                  : code.norms_heads);
+  const bool has_such_norms = model.qk_norm == qk_norm_scope::none ||
+                              (model.qk_norm == qk_norm_scope::full_width
+                                   ? is_olmo || code.normalizes_each_head || code.norms_each_head
+                                   : code.norms_heads);
   if (!has_such_norms)
     return without_code(
         {{fact::qk_norm, model.qk_norm}, layers, {fact::takes, qk_norm_scope::none}});
@@ -382,7 +402,9 @@ inline constexpr framework hugging_face_olmo{
                        .rms_norm = rms_norm_kind::eager_whole,
                        .rotary = rotary_kind::rotate_half,
                        .logits = logits_kind::to_fp32,
-                       .decoder = {.rotates_in_fp32 = true, .views_behind_projections = true}},
+                       .decoder = {.rotates_in_fp32 = true,
+                                   .views_behind_projections = true,
+                                   .clips_projections = true}},
     .costs = eager_decoder};
 
 /// GPT-2 with DeepSpeed's ZeRO-3 of 2021: weights are gathered one parameter after the other, and

@@ -228,6 +228,7 @@ inline constexpr framework hugging_face_stablelm =
                             .views_behind_projections = true,
                             .drops_mlp_alone = true,
                             .holds_attention = true,
+                            .norms_each_head = true,
                             .adds_to_residual = true});
 
 /// NemotronForCausalLM, which rotates half of each head.
@@ -249,7 +250,9 @@ inline constexpr framework hugging_face_bloom{
     .costs = eager_costs};
 inline constexpr framework hugging_face_mpt{
     .name = "transformers, MptForCausalLM",
-    .implementation = {.layers = &layer_classes::mpt, .has_sdpa = false},
+    .implementation = {.layers = &layer_classes::mpt,
+                       .has_sdpa = false,
+                       .decoder = {.clips_projections = true}},
     .costs = eager_costs};
 
 inline constexpr listed_framework decoder_frameworks[] = {

@@ -231,8 +231,9 @@ inline constexpr framework hugging_face_qwen3_moe{
 /// OlmoeForCausalLM.
 inline constexpr framework hugging_face_olmoe{
     .name = "transformers, OlmoeForCausalLM",
-    .implementation = experts_of::like_llama({.casts_weights = true, .balances = true},
-                                             {.views_behind_projections = true}),
+    .implementation =
+        experts_of::like_llama({.casts_weights = true, .balances = true},
+                               {.views_behind_projections = true, .clips_projections = true}),
     .costs = eager_decoder};
 
 namespace experts_of {

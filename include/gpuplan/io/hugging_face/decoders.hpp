@@ -101,6 +101,7 @@ inline void read_mpt(config_reader& from, transformer& model) {
   model.tied_embeddings = from.flag("tie_word_embeddings", true);
   from.ignore("learned_pos_emb");  // ALiBi has none
   model.alibi_positions = from.integer("max_seq_len", 2048);
+  model.clip_qkv = from.inside("attn_config").largest({"clip_qkv"}) > 0;
   if (from.has_inside("attn_config", "kv_n_heads"))
     from.wrong("attn_config", "without kv_n_heads for this reader");
 }
@@ -333,6 +334,8 @@ inline constexpr type_reader decoder_readers[] = {
                                      ? from.integer("sliding_window_pattern")
                                      : from.integer("_sliding_window_pattern", 6);
        read_window(from, model, step);
+       if (from.has("final_logit_softcapping"))
+         from.wrong("final_logit_softcapping", "null for this reader");
        from.only_alone("use_bidirectional_attention", false);
      }},
     {"glm", read_glm},
@@ -411,7 +414,7 @@ inline constexpr type_reader decoder_readers[] = {
     {"olmo",
      [](config_reader& from, transformer& model) {
        read_llama(from, model);
-       if (from.has("clip_qkv")) from.wrong("clip_qkv", "null for this reader");
+       model.clip_qkv = from.has("clip_qkv");
        read_biases(from, model);
        model.norm = norm_kind::layer_norm;
        model.norm_affine = false;

@@ -152,7 +152,8 @@ inline constexpr type_reader expert_readers[] = {
     {"deepseek_v2",
      [](config_reader& from, transformer& model) {
        read_deepseek(from, model);
-       if (from.text("topk_method") != "group_limited_greedy") model.moe.n_group = 0;
+       if (from.text("topk_method") != "group_limited_greedy")
+         model.moe.n_group = model.moe.topk_group = 0;
        model.moe.norm_topk_prob = false;  // its class has no code for that
        from.only("mlp_bias", false);
      }},
@@ -268,7 +269,7 @@ inline constexpr type_reader expert_readers[] = {
        read_llama(from, model);
        read_biases(from, model);
        model.qk_norm = qk_norm_scope::full_width;
-       if (from.has("clip_qkv")) from.wrong("clip_qkv", "null for this reader");
+       model.clip_qkv = from.has("clip_qkv");
        read_experts(
            from, model, from.has("num_local_experts") ? "num_local_experts" : "num_experts");
        model.moe.norm_topk_prob = from.flag("norm_topk_prob", false);

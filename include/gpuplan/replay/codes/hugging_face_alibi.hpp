@@ -322,7 +322,8 @@ class mpt_code : public alibi_code {
   }
   // MptAttention
   constexpr attended attend_to(const layer_modules& by, const tensor& x) {
-    const value qkv = linear(x, by.qkv);
+    value qkv = linear(x, by.qkv);
+    if (model.clip_qkv) qkv = clamp(t, std::move(qkv), 2);
     projections of;
     split_in_three(qkv, 2, model.hidden_size, of.q, of.k, of.v);
     of.q = heads_of(of.q);

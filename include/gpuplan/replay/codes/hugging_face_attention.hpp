@@ -4,6 +4,7 @@
 // eager functions of classes, positions relative to each other. Private.
 
 #include <gpuplan/replay/codes/hugging_face_masks.hpp>
+#include <gpuplan/replay/eager/operators/pieces.hpp>
 #include <gpuplan/replay/model_code.hpp>
 
 #include <cstdint>
@@ -237,17 +238,35 @@ class hugging_face_attention : public hugging_face_masks {
       made.k = norm(made.k, by.key_norm);
       return made;
     }
+    const bool norms_each = setup.framework.implementation.decoder.norms_each_head;
     const auto through = [&](const nn_module& dense, const nn_module& norm_by) {
       value flat = linear(x, dense);
-      if (norm_by.weight != none) flat = norm(flat, norm_by);
+      if (norm_by.weight != none && !norms_each) flat = norm(flat, norm_by);
       return flat;
     };
     projections made{
         through(by.query, by.query_norm), through(by.key, by.key_norm), through(by.value, {})};
+    if (model.clip_qkv)
+      for (value* one : {&made.q, &made.k, &made.v}) *one = clamp_in_place(t, std::move(*one), 2);
     made.q = heads_of(made.q, heads, model.query_dim());
     made.k = heads_of(made.k, groups, model.query_dim());
     made.v = heads_of(made.v, groups, model.query_dim());
+    if (norms_each && model.qk_norm != qk_norm_scope::none) {
+      made.q = norm_each_head(made.q, by.query_norm.weight);
+      made.k = norm_each_head(made.k, by.key_norm.weight);
+    }
     return made;
+  }
+  /// StableLmLayerNormPerHead, of (batch, heads, tokens, width); the norms lie one behind the
+  /// other.
+  constexpr value norm_each_head(const tensor& x, int first) {
+    growing_array<std::int64_t> ones;
+    for (std::int64_t at = 0; at < x.size[1]; ++at) ones.push(1);
+    held_tensors apart(t), made(t);
+    cut(t, x, 1, ones, apart);
+    for (int at = 0; at < apart.size(); ++at)
+      made.push(norm(apart[at], nn_module{.weight = first + at}));
+    return join(t, made, 1);
   }
   constexpr value heads_through(const nn_module& dense,
                                 const nn_module& norm_by,

@@ -145,7 +145,8 @@ class gpt_bigcode_code : public causal_lm_code {
   value triangle_{};
 };
 
-/// OPTForCausalLM.
+/// OPTForCausalLM. That of 350 M has narrow embeddings, led to the layers' width and back, and
+/// norms behind what it adds.
 class opt_code : public causal_lm_code {
  public:
   using causal_lm_code::causal_lm_code;
@@ -154,7 +155,13 @@ class opt_code : public causal_lm_code {
  protected:
   constexpr void build_before_layers() override {
     causal_lm_code::build_before_layers();
-    causal_lm_code::build_behind_layers();
+    const std::int64_t narrow = model.embedding_dim;
+    const std::int64_t width = model.hidden_size;
+    if (narrow != 0) {
+      out_ = linear_module(operator_kind::project_out, narrow, width, false, trains_all());
+      in_ = linear_module(operator_kind::project_in, width, narrow, false, trains_all());
+    }
+    if (model.final_norm) causal_lm_code::build_behind_layers();
   }
   constexpr layer_modules build_layer(bool trains) override {
     return built(trains, layer_construction::attention_norm_mlp_norm, true);
@@ -163,14 +170,18 @@ class opt_code : public causal_lm_code {
 
   // OPTDecoder
   constexpr value run_model() override {
-    const value embedded = embed_tokens(ids_, tokens_);
+    value embedded = embed_tokens(ids_, tokens_);
     const element format = setup.padding_mask ? element::int64 : element::fp32;
     value ones;
     if (!setup.padding_mask) ones = full(t, ids_->size, format);
     const value positions = positions_of(format);
     const value mask = causal_mask(embedded->format);
     const value places = embedding(t, full(t, ids_->size, element::int64), positions_.weight);
-    return norm(run_layers(add(t, embedded, places), {&*mask, &*positions}), norm_);
+    if (in_.weight != none) embedded = linear(std::move(embedded), in_);
+    value hidden = run_layers(add(t, embedded, places), {&*mask, &*positions});
+    if (model.final_norm) hidden = norm(std::move(hidden), norm_);
+    if (out_.weight != none) hidden = linear(std::move(hidden), out_);
+    return hidden;
   }
   /// (cumsum(mask) * mask - 1).long()
   constexpr value positions_of(element format) {
@@ -183,17 +194,21 @@ class opt_code : public causal_lm_code {
   // OPTDecoderLayer
   constexpr value layer(int index, const tensor& x) override {
     const layer_modules& by = layers_[index];
-    value hidden = norm(x, by.before_attention);
+    const bool before = model.norm_at == norm_position::before;
+    value hidden = before ? norm(x, by.before_attention) : t.share(x);
     attended attention = attend_to(by, hidden);
     hidden = std::move(attention.output);
     hidden = add(t, x, dropout(t, std::move(hidden), drops));
+    if (!before) hidden = norm(std::move(hidden), by.before_attention);
     const sizes apart = hidden->size;
     hidden = view(t, hidden, {apart[0] * apart[1], apart[2]});
     const value residual = t.share(hidden);
-    hidden = linear(norm(std::move(hidden), by.before_mlp), by.up);
+    if (before) hidden = norm(std::move(hidden), by.before_mlp);
+    hidden = linear(std::move(hidden), by.up);
     hidden = dropout(t, linear(act(std::move(hidden)), by.down), drops);
     hidden = add(t, residual, hidden);
-    return view(t, hidden, apart);
+    hidden = view(t, hidden, apart);
+    return before ? std::move(hidden) : norm(std::move(hidden), by.before_mlp);
   }
 
   // OPTAttention
@@ -205,9 +220,11 @@ class opt_code : public causal_lm_code {
     v = heads_of(v);
     return project_out(attend(q, k, v, beside[the_mask], true, {}), by.out);
   }
+  nn_module in_{}, out_{};  // of narrow embeddings
 };
 
-/// GPTNeoXForCausalLM: attention and MLP read the same input, each through a norm of its own.
+/// GPTNeoXForCausalLM: attention and MLP read the same input, each through a norm of its own, or
+/// one after the other (use_parallel_residual).
 class gpt_neox_code : public hugging_face_decoder {
  public:
   using hugging_face_decoder::hugging_face_decoder;
@@ -225,7 +242,10 @@ class gpt_neox_code : public hugging_face_decoder {
     const layer_modules& by = layers_[index];
     attended attention = attend_to(by, norm(x, by.before_attention));
     attention.output = dropout(t, attention.output, drops);
-    const value fed = dropout(t, mlp(by, norm(x, by.before_mlp)), drops);
+    if (!model.parallel_attention) attention.output = add(t, attention.output, x);
+    const tensor& read = model.parallel_attention ? x : *attention.output;
+    const value fed = dropout(t, mlp(by, norm(read, by.before_mlp)), drops);
+    if (!model.parallel_attention) return add(t, fed, attention.output);
     return add(t, add(t, fed, attention.output), x);
   }
 

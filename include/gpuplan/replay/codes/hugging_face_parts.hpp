@@ -85,10 +85,22 @@ class hugging_face_code : public hugging_face_attention {
     const bool is_of_head = which == &its::query_norm || which == &its::key_norm;
     if (!is_of_head) return norm_module(width, trains);
     const std::int64_t heads = (which == &its::query_norm ? inner : groups) / head;
+    if (setup.framework.implementation.decoder.norms_each_head) return norms_of(heads, trains);
     if (setup.framework.implementation.decoder.normalizes_each_head)
       return norm_module_of({heads, head}, trains);
     if (model.qk_norm != qk_norm_scope::full_width) return norm_module(head, trains);
     return norm_module(which == &its::query_norm ? inner : groups, trains);
+  }
+  /// One of each head, without biases, one behind the other: the first of them.
+  constexpr nn_module norms_of(std::int64_t heads, bool trains) {
+    nn_module first;
+    for (std::int64_t at = heads; at > 0; --at) {
+      nn_module made;
+      made.weight = parameter(sizes{model.query_dim()}, trains);
+      name(made, "norm");
+      if (at == heads) first = made;
+    }
+    return first;
   }
   /// A linear layer of a layer, of (out, in) numbers.
   constexpr virtual nn_module layer_linear(operator_kind kind, sizes size, bool bias, bool trains) {
@@ -98,12 +110,12 @@ class hugging_face_code : public hugging_face_attention {
     if (!model.has_tied_head())
       return linear_module(operator_kind::head,
                            model.vocab_size,
-                           model.hidden_size,
+                           model.token_width(),
                            model.lm_head_bias,
                            trains_head());
     value whole;  // of which zero.Init leaves a part
     if (t.gathering().divides_elements)
-      whole = t.make({model.vocab_size, model.hidden_size}, weight_format);
+      whole = t.make({model.vocab_size, model.token_width()}, weight_format);
     const int own =
         quantised.is_on() ? none : t.new_storage(t.parameters[table.weight].data.bytes());
     whole.drop();
@@ -121,7 +133,7 @@ class hugging_face_code : public hugging_face_attention {
       t.release(bias.storage);
       bias.storage = again;
     }
-    adapt(made, operator_kind::head, model.vocab_size, model.hidden_size);
+    adapt(made, operator_kind::head, model.vocab_size, model.token_width());
     return made;
   }
   /// trunc_normal_: asks whether any number is too small or too large.
@@ -345,7 +357,7 @@ class causal_lm_code : public hugging_face_code {
   }
   /// From the table of tokens to the norm,
   constexpr void construct_stack() {
-    tokens_ = token_table(model.vocab_size, model.hidden_size, trains_table());
+    tokens_ = token_table(model.vocab_size, model.token_width(), trains_table());
     build_before_layers();
     for (std::int64_t at = 0; at < layers; ++at) {
       const auto being_built = building_layer(at);

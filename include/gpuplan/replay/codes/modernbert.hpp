@@ -18,11 +18,16 @@ class modernbert_code final : public text_encoder_code {
     if (model.head != head_kind::classifier) return text_encoder_code::forward();
     const value hidden = encode(inputs_[0]);
     t.begin(moment::loss);
-    value x;
-    if (model.classified == classified_kind::sequences)
-      x = transform(select(t, hidden, 1));
-    else
+    value x, mask;
+    if (model.classified != classified_kind::sequences) {
       x = transform(hidden);
+    } else if (!model.classifier_reads_mean) {
+      x = transform(select(t, hidden, 1));
+    } else {
+      const sizes tokens{hidden->size[0], hidden->size[1]};
+      if (!setup.padding_mask) mask = full(t, tokens, element::boolean);
+      x = transform(mean_of_tokens(hidden, setup.padding_mask ? inputs_[2] : *mask));
+    }
     if (finds_spans()) return span_loss(x);
     return token_loss(x);
   }
@@ -110,6 +115,17 @@ class modernbert_code final : public text_encoder_code {
     return norm(hidden, last_norm_);
   }
   constexpr value run_layers(value hidden, const tensor&) override { return hidden; }
+  /// Of those that the mask, of integers or truth values, leaves.
+  constexpr value mean_of_tokens(const tensor& hidden, const tensor& mask) {
+    tensor seen = mask;
+    set_contiguous(seen, {mask.size[0], mask.size[1], 1});
+    const value sums = sum_over(t, times_mask(t, hidden, seen), 1);
+    value wide;
+    if (mask.format != element::int64) wide = compute(t, mask, mask.size, element::int64);
+    const value counts = compute(t, mask, {mask.size[0], 1}, element::int64);
+    wide.drop();
+    return divide(t, sums, counts);
+  }
   constexpr void rotary_tables(const tensor& inverse,
                                element format,
                                value& cosines,

@@ -164,6 +164,22 @@ constexpr value clamp(tape& t, argument given, int bounds) {
   t.keep(by, of);
   return result_like(t, by, of, "clamped");
 }
+/// Likewise within its own memory: keeps a copy of what it read, where a gradient needs that.
+constexpr value clamp_in_place(tape& t, argument given, int bounds) {
+  const held of(given);
+  const int by = t.add_node(node_kind::clamp, {&of});
+  t.note(by, {bounds});
+  if (by != none) {
+    tensor bare = of;
+    bare.node = none;
+    const value read = clone(t, bare);
+    t.keep(by, read);
+  }
+  value made = t.share(of);
+  t.executes({&of, &of});
+  t.result_of(by, made.get());
+  return made;
+}
 constexpr void quotient_backward(const node_backward& b) {
   const tensor& divisor = b.kept(1);
   const auto dense = [&](std::initializer_list<const tensor*> of) {
