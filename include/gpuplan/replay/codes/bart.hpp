@@ -257,7 +257,8 @@ class bart_code : public hugging_face_code {
     const stack& by = stacks_[1];
     const std::int64_t batch = ids.size[0];
     const std::int64_t tokens = ids.size[1];
-    value embedded = scaled_rows(ids);
+    // BlenderbotSmallDecoder scales nothing.
+    value embedded = code().norms_before_positions ? embed_tokens(ids, shared_) : scaled_rows(ids);
     value numbers;
     if (!by.sinusoids->defined()) numbers = shifted_range(tokens);
     value ones = full(t, {batch, tokens}, element::fp32);

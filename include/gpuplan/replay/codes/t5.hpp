@@ -185,6 +185,7 @@ class t5_code : public hugging_face_code {
                                      bool causal) {
     const value normed = norm(x, by.norm);
     attended made = attention(by, normed, encoded, mask, bias, causal);
+    if (model.relative_attention_in_layers) bias.drop();  // a variable of the attention alone
     made.output = add(t, x, dropout(t, made.output, drops));
     return made;
   }
