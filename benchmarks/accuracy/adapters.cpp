@@ -137,8 +137,12 @@ std::optional<lora_targets> targets_of(std::string_view name, const gpuplan::tra
   const bool is_encoder =
       model.kind == gpuplan::model_kind::encoder || model.kind == gpuplan::model_kind::vision;
   // An encoder calls three of its layers so, and those that pool or precede the head.
+  // MPNet has another name for attention's.
   if (name == "dense" && is_encoder)
-    return lora_targets{.attention_out = true, .up = true, .down = true, .other = true};
+    return lora_targets{.attention_out = model.relative_attention_buckets == 0,
+                        .up = true,
+                        .down = true,
+                        .other = true};
   if (name == "dense") return lora_targets{.attention_out = true};
   // T5's MLP calls its last layer so; elsewhere it is attention's.
   if (name == "wo" && model.kind != gpuplan::model_kind::encoder_decoder)
