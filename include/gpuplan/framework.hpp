@@ -116,7 +116,7 @@ inline constexpr engine_class fsdp1 = [] {
   changed.name = &code_names::fsdp1;
   changed.trains_parts = false;
   changed.wraps_adapters = true;
-  changed.shards_parts = changed.offloads_weights = changed.runs_stages = false;
+  changed.shards_parts = changed.runs_stages = false;
   changed.runs_chunks = changed.defers_weights = false;
   changed.counts_work = false;
   return changed;

@@ -461,8 +461,6 @@ constexpr failure flaw_of_batch(const training_setup& setup, const batch_plan& p
                          {fact::tensor_parallel, layout.tensor_parallel},
                          {fact::layers, setup.framework.layers().name},
                          {fact::takes, 1}});
-  // PyTorch's use_orig_params has no parameter to show a rank alone of a frozen table that the head
-  // shares, where nothing is cast, and stops.
   const std::int64_t sharing = layout.shard_group != 0 ? layout.shard_group : plan.data_parallel;
   // fully_shard takes no uneven parts but of the first dimension.
   const expert_mixture& moe = setup.model.moe;
@@ -476,8 +474,17 @@ constexpr failure flaw_of_batch(const training_setup& setup, const batch_plan& p
       return why;
   const number_format gathered = setup.precision.compute;
   const bool casts = gathered != setup.precision.weights && gathered != number_format::tf32;
+  const bool is_alone = sharing * layout.context_parallel == 1;
+  // Of FSDP 1's flat parameters the graph keeps what came uncast from the host.
+  if (is_alone && !casts && layout.weights_on_host && setup.framework.engine.is->wraps_adapters)
+    return without_code({replicas,
+                         {fact::weights_on_host, true},
+                         {fact::sharding, setup.framework.engine.is->name},
+                         {fact::at_least, 2}});
+  // PyTorch's use_orig_params has no parameter to show a rank alone of a frozen table that the head
+  // shares, where nothing is cast, and stops.
   if (wraps_adapters(setup) && setup.framework.engine.original_parameters &&
-      setup.model.has_tied_head() && !casts && sharing * layout.context_parallel == 1)
+      setup.model.has_tied_head() && !casts && is_alone)
     return without_code({replicas,
                          {fact::original_parameters, true},
                          {fact::trains, setup.trains.what},

@@ -60,6 +60,49 @@ TEST_CASE("what FSDP offloads is weights, gradients and states") {
   }
 }
 
+TEST_CASE("QLoRA has its weights on the host under either FSDP, as axolotl's examples do") {
+  for (const std::string version : {"1", "2"}) {
+    CAPTURE(version);
+    const read_config read = read_training_file(
+        "a.yaml",
+        "base_model: a/b\nload_in_4bit: true\nadapter: qlora\nsequence_len: 512\n"
+        "lora_r: 8\nlora_alpha: 16\nlora_dropout: 0.05\nlora_target_linear: true\n"
+        "gradient_accumulation_steps: 4\nmicro_batch_size: 1\noptimizer: adamw_torch\n"
+        "bf16: auto\ngradient_checkpointing: true\ngradient_checkpointing_kwargs:\n"
+        "  use_reentrant: false\nflash_attention: true\nfsdp:\n  - full_shard\n  - auto_wrap\n"
+        "fsdp_config:\n  fsdp_version: " +
+            version +
+            "\n  fsdp_limit_all_gathers: true\n  fsdp_offload_params: true\n"
+            "  fsdp_use_orig_params: false\n  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n"
+            "  fsdp_transformer_layer_cls_to_wrap: LlamaDecoderLayer\n"
+            "  fsdp_sharding_strategy: FULL_SHARD\n");
+    REQUIRE(read);
+    read_config on_two = read;
+    on_two.config.gpus = 2;
+    const configured_training made =
+        configured(merged({on_two}), {.shape = catalog::llama_3_70b, .called = "llama"});
+    REQUIRE_MESSAGE(made, made.why);
+    CHECK(made.setup.framework.engine.is->name->text == "fsdp" + version);
+    CHECK(made.setup.parallelism.weights_on_host);
+    CHECK(made.setup.parallelism.optimizer_on_host);
+    CHECK(made.setup.trains.adapters.base.block != 0);
+  }
+}
+
+TEST_CASE("FSDP 1 stays FSDP 1 where its weights are on the host") {
+  read_config read = read_training_file(
+      "a.yaml",
+      "distributed_type: FSDP\nnum_processes: 8\nmixed_precision: bf16\nfsdp_config:\n"
+      "  fsdp_version: 1\n  fsdp_offload_params: true\n"
+      "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n");
+  REQUIRE(read);
+  read.config.gpus = 8;
+  const configured_training made = configured_as_llama(read);
+  REQUIRE_MESSAGE(made, made.why);
+  CHECK(made.setup.framework.engine.is == &engine_classes::fsdp1);
+  CHECK(made.setup.parallelism.weights_on_host);
+}
+
 TEST_CASE("what is refused is named as the file names it") {
   read_config deepspeed = read_training_file(
       "a.json",

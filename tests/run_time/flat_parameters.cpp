@@ -108,9 +108,6 @@ TEST_CASE("what flat parameters are not described for is refused") {
   CHECK(validate(setup));
   setup.parallelism.zero_stage = 1;
   CHECK_FALSE(validate(setup));
-  setup.parallelism.zero_stage = 3;
-  setup.parallelism.weights_on_host = setup.parallelism.optimizer_on_host = true;
-  CHECK(validate(setup).why()[fact::weights_on_host] == 1);
   setup = llama_under(engine_classes::fsdp1, 3);
   setup.trains.what = training::last_layers;
   setup.trains.last_layers = 1;

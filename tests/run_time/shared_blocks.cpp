@@ -143,9 +143,6 @@ TEST_CASE("what PyTorch stops at, and what shared blocks are not described for, 
       of.precision = bf16_mixed;
       of.precision.reduced = number_format::bf16;
     }));
-  CHECK(refuses(fsdp2, fact::weights_on_host, [](training_setup& of) {
-    of.parallelism.weights_on_host = of.parallelism.optimizer_on_host = true;
-  }));
   // Its policy casts adapters, though autocast does not.
   const auto without_autocast = [](training_setup& of) { of.precision = all_in_bf16; };
   CHECK(refuses(fsdp1, fact::adapter_weights, without_autocast));

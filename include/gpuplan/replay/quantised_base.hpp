@@ -99,7 +99,8 @@ class quantised_weights {
     const element compute = element_of(setup_.precision.compute);
     const sizes matrix = t_.parameters[weight].matrix;
     const value x = cast(t_, input, compute);
-    if (bias != none) t_.convert(t_.parameters[bias].data, compute);
+    if (bias != none && t_.parameters[bias].data.format != compute)
+      t_.convert(t_.parameters[bias].data, compute);
     const tensor added = bias == none ? tensor{} : t_.parameter(bias);
     const int by = t_.add_node(backward_, {&*x, &added});
     if (node* made = t_.at(by)) made->parameter = weight;

@@ -176,10 +176,6 @@ constexpr failure flaw_of_shared_blocks(const training_setup& setup) {
          blocks,
          sharding,
          {fact::takes, is_half(recipe.compute) ? recipe.compute : number_format::bf16}});
-  if (const failure why =
-          flaw_if_any({{fact::weights_on_host, setup.parallelism.weights_on_host}}, blocks);
-      failed(why))
-    return why;
   if (!by.wraps_adapters) return {};
   if (const int stage = setup.parallelism.zero_stage;
       stage != 3 && setup.framework.engine.original_parameters)

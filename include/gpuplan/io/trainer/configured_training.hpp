@@ -215,12 +215,11 @@ inline void set_step(const training_config& config, training_setup& to) {
 }
 
 /// The engine that files name for a setup's model; FSDP 2 where it is FSDP 1 and the estimate knows
-/// no more of that: parts that train, but for most adapters, and weights on the host.
+/// no more of that: parts that train, but for most adapters.
 [[nodiscard]] inline std::string_view estimated_engine(const training_config& config,
                                                        const training_setup& of) {
   const bool trains_parts =
       config.adapters || config.last_layers || (config.trains && *config.trains != training::full);
-  const bool offloads = config.weights_on_host && *config.weights_on_host;
   const auto wraps_adapters = [&](const engine_class& by) {
     if (!config.adapters || of.composite != nullptr || !by.wraps_adapters) return false;
     training_setup asked = of;
@@ -229,9 +228,8 @@ inline void set_step(const training_config& config, training_setup& to) {
     return !gpuplan::detail::failed(gpuplan::detail::flaw_of_plain_adapters(asked));
   };
   for (const engine_class* const known : engine_classes::all)
-    if (config.engine == known->name->text && known->gathers_weights &&
-        ((trains_parts && !known->trains_parts && !wraps_adapters(*known)) ||
-         (offloads && !known->offloads_weights)))
+    if (config.engine == known->name->text && known->gathers_weights && trains_parts &&
+        !known->trains_parts && !wraps_adapters(*known))
       return "fsdp2";
   return config.engine;
 }
@@ -704,7 +702,7 @@ class training_builder {
       engine = estimated_engine(config_, to_.setup);
       assume("engine",
              "FSDP 2: of FSDP 1 the estimate knows LoRA's plain adapters of language models, but "
-             "no other parts that train, and no weights on the host");
+             "no other parts that train");
     }
     for (const engine_class* const known : engine_classes::all)
       if (engine == known->name->text) software.engine.is = known;

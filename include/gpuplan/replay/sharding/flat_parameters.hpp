@@ -21,8 +21,9 @@ namespace gpuplan::eager {
 /// frozen has no gradients. In micro-batches before the last one (`no_sync`) the joined gradients
 /// stay whole.
 /// Where ranks share in groups (hybrid shard), the groups' sums are reduced then. A rank alone
-/// shares nothing: what is gathered is a cast. This is the first rank. What other streams still
-/// read is freed as if the device had no delay.
+/// shares nothing: what is gathered is a cast. Parts may lie on the host (CPUOffload), which gets
+/// each sum while the backward runs; what was reduced stays here until that is done. This is the
+/// first rank. What other streams still read is freed as if the device had no delay.
 class flat_parameters final : public sharding {
  public:
   constexpr flat_parameters(tape& on, const training_setup& setup, const batch_plan& plan)
@@ -33,6 +34,7 @@ class flat_parameters final : public sharding {
         replicates_(ranks_ < plan.data_parallel * setup.parallelism.context_parallel),
         reduces_always_(setup.framework.engine.reduces_every_micro_batch),
         shows_parts_(setup.framework.engine.original_parameters),
+        on_host_(setup.parallelism.weights_on_host),
         adapts_(setup.trains.what == training::adapters),
         has_policy_(setup.precision.autocast() || detail::is_quantised(setup.trains)),
         weights_(element_of(setup.precision.weights)),
@@ -64,6 +66,11 @@ class flat_parameters final : public sharding {
     begin();
   }
 
+  /// On the host none is updated here.
+  [[nodiscard]] constexpr const growing_array<int>* updated() const override {
+    return on_host_ ? &nothing_ : nullptr;
+  }
+
   constexpr void forward_begins(bool last_micro_batch) override {
     reduces_ = last_micro_batch || reduces_always_;
     if (!begins_step_) return;
@@ -86,7 +93,9 @@ class flat_parameters final : public sharding {
   constexpr void after_unit(int layer, const tensor& result) override {
     if (t_.is_recomputing()) return;
     const int at = layer == none ? root_ : layer;
+    if (frees_after_forward_) drop(units_[at].brought);
     if (ranks_ == 1 || (frees_after_forward_ && at != root_)) free_whole(at);
+    units_[at].is_ahead = false;
     units_[at].turn = turns_.push(at);
     if (result.needs_gradient()) t_.nodes[result.node].unit = at;
   }
@@ -98,6 +107,8 @@ class flat_parameters final : public sharding {
   constexpr void after_adapter(int weight, const tensor& result) override {
     if (t_.has_stopped()) return;
     const int at = unit_of_adapter_[weight];
+    units_[at].is_ahead = false;
+    if (frees_after_forward_) drop(units_[at].brought);
     if (ranks_ == 1 || frees_after_forward_) {
       free_whole(at);
       show(units_[at], false);
@@ -114,14 +125,20 @@ class flat_parameters final : public sharding {
     if (units_[at].backward != phase::idle) return;
     units_[at].backward = phase::running;
     gather(at);
-    if (units_[at].turn > 0) gather(turns_[units_[at].turn - 1]);
+    if (units_[at].turn <= 0) return;
+    const int next = turns_[units_[at].turn - 1];
+    if (units_[next].backward != phase::idle) return;
+    gather(next);
+    units_[next].is_ahead = true;
   }
 
   constexpr void after_backward(int at) override {
     unit& of = units_[at];
     of.backward = phase::done;
+    of.is_ahead = false;
     join_gradients(of);
     show(of, false);
+    drop(of.brought);
     if (ranks_ == 1 || frees_after_forward_ || reduces_) free_whole(at);
     if (!reduces_) return show_whole(of);
     if (ranks_ == 1)
@@ -134,10 +151,16 @@ class flat_parameters final : public sharding {
     for (int at = 0; at < units_.size(); ++at) {
       if (units_[at].backward != phase::done) after_backward(at);
       units_[at].backward = phase::idle;
+      units_[at].is_ahead = false;
       units_[at].turn = none;
     }
     turns_.resize_down(0);
-    for (int at = 0; reduces_ && at < units_.size(); ++at) show_parts(units_[at]);
+    for (int at = 0; reduces_ && at < units_.size(); ++at) {
+      if (on_host_)
+        drop(units_[at].part_of_sum);
+      else
+        show_parts(units_[at]);
+    }
   }
 
   constexpr void step_is_done() override {
@@ -155,6 +178,7 @@ class flat_parameters final : public sharding {
     std::int64_t joined = 0;    // and as many in its gradient before it is reduced
     int whole = eager::none;    // the flat parameter, while it is gathered
     int part = eager::none;     // of it, this rank's
+    int brought = eager::none;  // which came from the host, until modules see it there again
     int sum = eager::none;      // of the gradients of micro-batches, whole,
     int part_of_sum = eager::none;
     element weights{};        // of ranks' parts,
@@ -163,6 +187,7 @@ class flat_parameters final : public sharding {
     bool is_first = false;    // whether the last gradients were the step's first
     bool is_widened = false;  // the gradient of a rank alone, to the weights' format
     int turn = eager::none;   // when its forward ended, counted
+    bool is_ahead = false;    // gathered while another one's backward runs
     phase backward = phase::idle;
   };
 
@@ -239,8 +264,9 @@ class flat_parameters final : public sharding {
       t_.release(joined);
     }
     for (int which = 0; which < moved.size(); ++which) t_.release(moved[which]);
+    if (on_host_) t_.give_back(of.part);
     of.whole = of.part;
-    if (ranks_ > 1 || of.gathered != of.weights) {
+    if (ranks_ > 1 || of.gathered != of.weights || on_host_) {
       of.whole = t_.storages.push({of.elements * bytes_of(of.gathered), none, 1, purpose::weights});
       t_.name(of.whole, {"gathered flat parameter"});
     }
@@ -294,16 +320,41 @@ class flat_parameters final : public sharding {
   constexpr void gather(int at) {
     const unit& of = units_[at];
     show(of, true);
-    if (of.whole == eager::none || t_.has_memory(of.whole)) return;
+    if (of.whole == eager::none || of.is_ahead) return;
     const auto charged = t_.charge(purpose::buffers);
-    if (ranks_ == 1) return t_.on_stream(streams::parts)->take_again(of.whole);
-    int cast = eager::none;
-    if (of.gathered != of.weights)
-      cast =
-          t_.on_stream(streams::parts)
-              ->new_storage(of.elements / ranks_ * bytes_of(of.gathered), {"part to be gathered"});
+    // What is there already comes from the host all the same.
+    if (t_.has_memory(of.whole)) {
+      if (on_host_) let_go_of_part(units_[at], part_to_gather(of));
+      return;
+    }
+    if (ranks_ == 1) {
+      const auto aside = t_.on_stream(streams::parts);
+      t_.take_again(of.whole);
+      if (on_host_ && of.gathered != of.weights) t_.touch(of.elements * bytes_of(of.weights));
+      return;
+    }
+    const int part = part_to_gather(of);
     t_.on_stream(streams::weights)->take_again(of.whole);
-    t_.release(cast);
+    let_go_of_part(units_[at], part);
+  }
+  // A rank's part on the device, in the format in which it is gathered; none where it is that.
+  constexpr int part_to_gather(const unit& of) {
+    const bool casts = of.gathered != of.weights;
+    if (!casts && !on_host_) return eager::none;
+    const auto aside = t_.on_stream(streams::parts);
+    const std::int64_t share = of.elements / ranks_;
+    const int part = t_.new_storage(share * bytes_of(of.gathered), {"part to be gathered"});
+    if (casts && on_host_) t_.touch(share * bytes_of(of.weights));
+    return part;
+  }
+  // One that came as it is was shown to modules in place of that on the host.
+  constexpr void let_go_of_part(unit& of, int part) {
+    if (on_host_ && shows_parts_ && of.gathered == of.weights) {
+      drop(of.brought);
+      of.brought = part;
+    } else {
+      t_.release(part);
+    }
   }
 
   constexpr void free_whole(int at) {
@@ -342,7 +393,7 @@ class flat_parameters final : public sharding {
   // The gradients of parameters that have another format or size than these take their place from
   // tensors that do not.
   constexpr void show_whole(const unit& of) {
-    if (!of.is_first) return;
+    if (!of.is_first || on_host_) return;
     const auto aside = t_.on_stream(streams::weights);
     for (int which = of.first; which < of.first + of.count; ++which) {
       const parameter_record& parameter = t_.parameters[members_[which]];
@@ -423,6 +474,7 @@ class flat_parameters final : public sharding {
   bool replicates_;     // other groups have the same
   bool reduces_always_;
   bool shows_parts_;  // to modules, where what was gathered is freed
+  bool on_host_;
   bool reduces_ = true;
   bool begins_step_ = true;
   bool adapts_;
@@ -434,6 +486,7 @@ class flat_parameters final : public sharding {
   bool clips_;
   int zero_ = eager::none;  // FSDP's _zero_scalar, which stays from the first norm on
   int root_ = eager::none;
+  growing_array<int> nothing_{};
   growing_array<unit> units_{};           // of layers, the root, and adapters
   growing_array<int> unit_of_adapter_{};  // by parameter
   growing_array<int> members_{};          // parameters, unit by unit,

@@ -285,7 +285,7 @@ class fully_shard final : public sharding {
     units_.push(made);
   }
 
-  // Parameters come to the device together, and a part of each is copied.
+  // Parameters come to the device together, and a part of each is copied, which may go back.
   constexpr void divide(const unit& of) {
     const auto charged = t_.charge(purpose::weights);
     growing_array<int> moved;
@@ -293,8 +293,11 @@ class fully_shard final : public sharding {
       const parameter_record& parameter = t_.parameters[members_[at]];
       moved.push(t_.new_storage(parameter.whole.count() * bytes_of(parameter.data.format)));
     }
-    for (int at = of.first; at < of.first + of.count; ++at)
-      t_.take_again(t_.parameters[members_[at]].data.storage);
+    for (int at = of.first; at < of.first + of.count; ++at) {
+      const int part = t_.parameters[members_[at]].data.storage;
+      t_.take_again(part);
+      if (on_host_) t_.give_back(part);
+    }
     for (int at = 0; at < moved.size(); ++at) t_.release(moved[at]);
   }
   constexpr void set_experts_apart(int at) {
