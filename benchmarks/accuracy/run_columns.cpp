@@ -288,7 +288,7 @@ described_setup read_run_columns(const row& source) {
   setup.dropout = has_dropout ? 0.1 : 0;
   described.plan = read_batch(source, setup.parallelism);
   if (has_word(lower(source.text("notes")), "cpu_offload of parameters"))
-    setup.parallelism.weights_on_host = true;
+    setup.parallelism.weights_on_host = setup.parallelism.optimizer_on_host = true;
   described.why_not = read_recomputation(source, setup);
   if (described.why_not.empty()) described.why_not = read_adapters(source, setup);
   return described;

@@ -955,6 +955,23 @@ TEST_CASE("a step on the host is bound by its memory and by PCIe") {
   STATIC_CHECK(refused() == errc::not_known);
 }
 
+// Of scales each rank has all, on the device.
+TEST_CASE("of a base in four bits half a byte of each weight comes from the host") {
+  const auto gathers = [](bool in_four_bits) {
+    roofline_time made = sharded_states(true);
+    made.on.gpu.pcie = pcie_link{.generation = 5, .lanes = 1};  // so that nothing hides the copies
+    made.setup.precision = bf16_under_autocast;
+    made.setup.trains.what = training::adapters;
+    made.setup.trains.adapters.rank = 16;
+    if (in_four_bits) made.setup.trains.adapters.base = double_quantised_base;
+    made.setup.parallelism.zero_stage = 3;
+    made.setup.parallelism.weights_on_host = true;
+    made.setup.framework.engine.is = &engine_classes::fsdp2;
+    return made.breakdown({.micro_batch = 1, .data_parallel = 8}).parameter_communication;
+  };
+  CHECK(gathers(false) > 3 * gathers(true));
+}
+
 TEST_CASE("four-bit matrices are made whole for every product") {
   CONSTEXPR step_breakdown whole = with_adapters({}).breakdown(of_two);
   CONSTEXPR step_breakdown four_bit = with_adapters(four_bit_base).breakdown(of_two);

@@ -89,6 +89,11 @@ class layout_communication {
     if (setup_.trains.what != training::adapters || base.block == 0) return element_bytes();
     return 0.5 + (base.scale_block != 0 ? 1.0 : 4.0) / count(base.block);
   }
+  // Of one as its rank holds it: the scales of blocks are whole on each.
+  constexpr double held_bytes() const {
+    if (is_quantised(setup_.trains)) return 0.5;
+    return bits_per_element(setup_.precision.weights) / 8.0;
+  }
   // Of a gradient's element on its way.
   constexpr double gradient_bytes() const {
     const precision_recipe& recipe = setup_.precision;

@@ -370,7 +370,7 @@ class step_explainer : step_composer {
   constexpr void gather(double parameters, double calls) {
     if (!gathers_in_passes()) return;
     share(sharing_, calls, parameters * communication_.gathered_bytes());
-    copy(sharing_, calls, parameters, bits_per_element(setup_.precision.weights) / 8.0);
+    copy(sharing_, calls, parameters, communication_.held_bytes());
   }
   // Beside them, where weights are on the host.
   constexpr void copy(communication_sum& to, double calls, double parameters, double each) const {

@@ -831,10 +831,9 @@ class step_composer {
   // To gather weights for a pass, and to add their gradients up.
   constexpr double gather_time(double parameters) const {
     if (!gathers_in_passes()) return 0;
-    const double held = bits_per_element(setup_.precision.weights) / 8.0;
     return factors_.sharing *
            (communication_.sharing_time(parameters * communication_.gathered_bytes()) +
-            host_copy_time(parameters, held));
+            host_copy_time(parameters, communication_.held_bytes()));
   }
   constexpr double scatter_time(double parameters) const {
     const double each = communication_.gradient_bytes();
