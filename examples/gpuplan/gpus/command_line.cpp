@@ -142,7 +142,7 @@ constexpr number_of numbers[] = {
     {"peer_link", [](const gpu_spec& gpu) { return gpu.peers ? cell(gpu.peers->name) : cell(); }},
     {"peer_link_each_direction_GBps",
      [](const gpu_spec& gpu) {
-       return gpu.peers ? cell(gpu.peers->each_direction().value() / 1e9) : cell();
+       return gpu.peers ? cell(gpu.peers->each_direction().value() / 1e9, 1) : cell();
      }},
     {"host_link",
      [](const gpu_spec& gpu) {
