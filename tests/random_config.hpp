@@ -53,6 +53,8 @@ inline optimizer any_optimizer(random_numbers& random) {
   else
     made.states = one_of(random, {number_format::fp32, number_format::int8});
   made.pages_states = made.library == optimizer_library::bitsandbytes && random.below(2) == 0;
+  made.widens_embeddings = made.library == optimizer_library::bitsandbytes &&
+                           made.states == number_format::int8 && random.below(4) != 0;
   return made;
 }
 

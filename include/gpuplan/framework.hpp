@@ -114,6 +114,7 @@ inline constexpr engine_class fsdp2{.name = &code_names::fsdp2,
 inline constexpr engine_class fsdp1 = [] {
   engine_class changed = fsdp2;
   changed.name = &code_names::fsdp1;
+  changed.takes_any_optimizer = true;
   changed.trains_parts = false;
   changed.wraps_adapters = true;
   changed.shards_parts = changed.runs_stages = false;
@@ -130,6 +131,7 @@ inline constexpr engine_class deepspeed{.name = &code_names::deepspeed,
                                         .has_fp32_gradients = true,
                                         .runs_pipelines = true,
                                         .has_all_optimizers = false,
+                                        .takes_any_optimizer = true,
                                         .has_fp8_linears = false,
                                         .trains_parts = false,
                                         .casts_adapters = true,

@@ -43,6 +43,9 @@ struct optimizer {
   // States of 100,000 elements and more are in memory that the driver moves between the device and
   // the host (bitsandbytes' paged optimizers), which no allocator of the device counts.
   bool pages_states = false;
+  // Of tables of embeddings states are fp32, whatever they are in else (as transformers' Trainer
+  // has bitsandbytes' 8-bit optimizers), unless an engine updates copies of the weights.
+  bool widens_embeddings = false;
   bool clips_gradients = false;  // by their norm, before the step
   // It reads gradients in the format in which they are summed, and has no copy in fp32
   // (Megatron-Core's use_precision_aware_optimizer).

@@ -362,6 +362,35 @@ TEST_CASE("what a trainer takes where no file says it is taken beside DeepSpeed'
   CHECK(says(factory.learning_rate, 5e-5));
 }
 
+TEST_CASE("of two optimizers DeepSpeed's counts, and on the host it has its own") {
+  const auto both = [&](const char* optimizer, const char* states) {
+    const std::string trainer =
+        "model_name_or_path: a/b\noutput_dir: c\ndeepspeed: z.json\noptim: ";
+    return merged({read_training_file("a.yaml", trainer + optimizer + "\n"),
+                   read_training_file("z.json", states)});
+  };
+  const char* const shared = R"({"zero_optimization": {"stage": 2}})";
+  const char* const named =
+      R"({"zero_optimization": {"stage": 2}, "optimizer": {"type": "Lion", "params": {}}})";
+  const char* const on_host =
+      R"({"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}})";
+  const read_config trainers = both("paged_adamw_8bit", shared);
+  REQUIRE(trainers.config.optimizer);
+  CHECK(trainers.config.optimizer->library == optimizer_library::bitsandbytes);
+  CHECK(trainers.config.optimizer->pages_states);
+  CHECK(remark_of(trainers, "optimizer") == nullptr);
+  const read_config deepspeeds = both("paged_adamw_8bit", named);
+  CHECK(says(deepspeeds.config.optimizer,
+             optimizer{.kind = optimizer_kind::lion, .loop = optimizer_loop::fused}));
+  CHECK(remark_of(deepspeeds, "optimizer") != nullptr);
+  const read_config hosted = both("lion_8bit", on_host);
+  CHECK(says(hosted.config.optimizer, optimizer{.loop = optimizer_loop::fused}));
+  CHECK(remark_of(hosted, "optimizer") != nullptr);
+  CHECK(
+      says(both("lion_32bit", on_host).config.optimizer, optimizer{.kind = optimizer_kind::lion}));
+  CHECK(says(both("adamw_torch", on_host).config.optimizer, optimizer{}));
+}
+
 TEST_CASE("a file of DeepSpeed that is not there is its name's stage, or no verdict") {
   const auto stage = [](const std::string& name) {
     const read_config read = merged({read_training_file(

@@ -78,7 +78,8 @@ TEST_CASE("the optimizer and the adapters are those that are asked for") {
   };
   gpuplan::training_setup of_8_bits = gpt2;
   of_8_bits.optimizer = {.library = gpuplan::optimizer_library::bitsandbytes,
-                         .states = gpuplan::number_format::int8};
+                         .states = gpuplan::number_format::int8,
+                         .widens_embeddings = true};
   CHECK(at_one(answer(asked({"--optimizer", "adamw-8bit"})), "bf16 mixed") == needed(of_8_bits));
   CHECK(needed(of_8_bits) < needed(gpt2));
 

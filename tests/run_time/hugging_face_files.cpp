@@ -99,7 +99,8 @@ TEST_CASE("arguments of TRL are understood") {
   CHECK(says(is.optimizer,
              optimizer{.library = optimizer_library::bitsandbytes,
                        .states = number_format::int8,
-                       .pages_states = true}));
+                       .pages_states = true,
+                       .widens_embeddings = true}));
   CHECK(says(is.attention, attention_kernel::flash));
   CHECK(says(is.schedule, rate_schedule::cosine));
   CHECK(says(is.least_learning_rate, 2e-4 * 0.1));

@@ -67,7 +67,7 @@ random_plan any_plan(random_numbers& random) {
     if (random.below(2) == 0 || (engine.runs_pipelines && engine.runs_chunks))
       setup.optimizer.loop = optimizer_loop::fused;
     if (random.below(3) == 0) setup.recompute = recompute_mode::full;
-    if (random.below(6) == 0 && engine.takes_any_optimizer) {
+    if (random.below(6) == 0 && &engine == &engine_classes::ddp) {
       setup.trains.what = training::adapters;
       setup.trains.adapters = {.rank = 16, .targets = all_linear};
       setup.precision = bf16_under_autocast;

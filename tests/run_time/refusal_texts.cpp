@@ -104,6 +104,7 @@ class random_setups {
         [&] { of.optimizer.loop = enumerator<optimizer_loop>(3); },
         [&] { of.optimizer.states = enumerator<number_format>(8); },
         [&] { of.optimizer.pages_states = true; },
+        [&] { of.optimizer.widens_embeddings = true; },
         [&] { of.optimizer.clips_gradients = true; },
         [&] { of.trains = {.what = enumerator<training>(5), .last_layers = 1}; },
         [&] { of.trains = {.what = training::adapters, .adapters = {.rank = 8}}; },

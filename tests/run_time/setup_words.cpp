@@ -224,7 +224,9 @@ TEST_CASE("every optimizer that a trainer's file can name has words") {
   }
   CHECK(setups::in_words(optimizer{.library = optimizer_library::bitsandbytes,
                                    .states = number_format::int8,
-                                   .pages_states = true}) == "paged 8-bit AdamW of bitsandbytes");
+                                   .pages_states = true,
+                                   .widens_embeddings = true}) ==
+        "paged 8-bit AdamW of bitsandbytes");
 }
 
 TEST_CASE("a device that the catalogue has not is said") {

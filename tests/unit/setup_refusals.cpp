@@ -580,7 +580,8 @@ TEST_CASE("optimizers") {
                        [](training_setup& of) { of.optimizer.pages_states = true; }));
   STATIC_CHECK(refuses(
       llama,
-      "optimizer_kind sgd is not taken beside optimizer_library bitsandbytes; adamw or lion is",
+      "optimizer_kind sgd is not taken beside optimizer_library bitsandbytes; adamw, lion or "
+      "rmsprop is",
       [](training_setup& of) {
         of.optimizer = {.kind = optimizer_kind::sgd, .library = optimizer_library::bitsandbytes};
       }));

@@ -238,6 +238,7 @@ std::vector<std::string> codes_that_plan(const request& given, bool is_on_one_gp
   by.library = optimizer_library::bitsandbytes;
   by.loop = optimizer{}.loop;
   by.states = number_format::int8;
+  by.widens_embeddings = true;
   if (has_wide_states && plans(asked)) codes.emplace_back("--optimizer adamw-8bit");
   asked = given.asked;
   asked.setup.liger = true;

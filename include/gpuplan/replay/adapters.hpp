@@ -73,6 +73,7 @@ class trained_beside {
   /// The place of the parameter's trained copy, which is read in its stead.
   constexpr int add_copy(int of) {
     const int place = t_.reserve_parameter(true);
+    t_.parameters[place].is_table = t_.parameters[of].is_table;
     copies_.push({of, place});
     return place;
   }

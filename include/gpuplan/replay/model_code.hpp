@@ -431,6 +431,7 @@ class model_code : public recomputer, public watched_adapters {
   constexpr nn_module table_module(std::int64_t rows, std::int64_t width, bool trains) {
     nn_module made;
     made.weight = parameter({rows, width}, trains);
+    t.parameters[made.weight].is_table = true;
     name(made, "table");
     return made;
   }

@@ -389,7 +389,8 @@ class optimizer_states {
   }
   constexpr void make_states_of_bitsandbytes(state& made, int moments, int parameter) {
     const std::int64_t count = data(parameter).count();
-    const bool small = !has_8_bits() || count < smallest_in_8_bits;
+    const bool widens = setup_.optimizer.widens_embeddings && t_.parameters[parameter].is_table;
+    const bool small = !has_8_bits() || widens || count < smallest_in_8_bits;
     const bool is_paged = setup_.optimizer.pages_states && count >= smallest_paged;
     for (int at = 0; at < moments; ++at)
       if (!small && maps_[at] == none) maps_[at] = t_.new_storage(map_bytes, {"map of 8 bits"});

@@ -40,23 +40,35 @@ constexpr failure flaw_of_optimizer(const training_setup& setup) {
         return without_code({reads_narrow, states, {fact::takes, true}});
       break;
     case optimizer_library::bitsandbytes:
-      if (by.kind != optimizer_kind::adamw && by.kind != optimizer_kind::lion)
-        return without_code({kind, code, adamw, {fact::takes, optimizer_kind::lion}});
+      if (by.kind != optimizer_kind::adamw && by.kind != optimizer_kind::lion &&
+          by.kind != optimizer_kind::rmsprop)
+        return without_code({kind,
+                             code,
+                             adamw,
+                             {fact::takes, optimizer_kind::lion},
+                             {fact::takes, optimizer_kind::rmsprop}});
       if (by.states != number_format::fp32 && by.states != number_format::int8)
         return without_code({states, code, fp32, int8});
       if (!around.takes_any_optimizer) return without_code({code, engine, torch});
+      if (setup.parallelism.optimizer_on_host)
+        return without_code({code, {fact::optimizer_on_host, true}, torch});
       break;
     case optimizer_library::torchao:
       if (by.kind != optimizer_kind::adamw) return without_code({kind, code, adamw});
       if (by.states != number_format::int8) return without_code({states, code, int8});
+      if (around.has_own_step) return without_code({code, engine, torch});
       break;
   }
   if (by.library != optimizer_library::bitsandbytes)
-    if (const failure why = flaw_if_any({{fact::pages_states, by.pages_states}}, code); failed(why))
+    if (const failure why = flaw_if_any({{fact::pages_states, by.pages_states},
+                                         {fact::widens_embeddings, by.widens_embeddings}},
+                                        code);
+        failed(why))
       return why;
   const named_fact tensor_parallel{fact::tensor_parallel, setup.parallelism.tensor_parallel};
   const bool divides_layers = setup.parallelism.tensor_parallel > 1;
-  if (has_own && setup.precision.master_weights)
+  const bool has_own_masters = around.has_own_step && around.takes_any_optimizer;
+  if (has_own && setup.precision.master_weights && !has_own_masters)
     return without_code({code, {fact::master_weights, true}, torch});
   if (has_own && divides_layers) return without_code({code, tensor_parallel, torch});
   const bool is_fused = by.loop == optimizer_loop::fused && !has_own;
@@ -79,7 +91,7 @@ constexpr failure flaw_of_optimizer(const training_setup& setup) {
     case optimizer_kind::muon:
       break;
   }
-  if (!around.has_all_optimizers) return without_code({kind, engine, adamw});
+  if (!around.has_all_optimizers && !has_own) return without_code({kind, engine, adamw});
   const bool takes_matrices =
       by.kind == optimizer_kind::muon || by.kind == optimizer_kind::adafactor;
   if (takes_matrices && around.gathers_weights) return without_code({kind, engine, adamw});

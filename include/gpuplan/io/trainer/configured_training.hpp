@@ -444,9 +444,22 @@ inline void take_names_of_stages(read_config& of) {
 
 // Which depends on several files: axolotl has checkpoints re-enter with ZeRO-3, where nothing else
 // is said; TRL beside adapters of ZeRO-3, whatever is said, and it casts adapters of a base in four
-// bits.
+// bits. Accelerate has DeepSpeed's own optimizer where states are on the host.
 inline void take_as_trainers_do(read_config& of) {
   training_config& to = of.config;
+  if (to.engine == "deepspeed" && to.optimizer_on_host && *to.optimizer_on_host && to.optimizer &&
+      to.optimizer->library == optimizer_library::bitsandbytes) {
+    const bool is_lion =
+        to.optimizer->kind == optimizer_kind::lion && to.optimizer->states == number_format::fp32;
+    to.optimizer =
+        gpuplan::optimizer{.kind = is_lion ? optimizer_kind::lion : optimizer_kind::adamw,
+                           .loop = is_lion ? optimizer_loop::foreach : optimizer_loop::fused};
+    of.remarks.push_back(
+        {remark::kind::contradicts,
+         "optimizer",
+         "is of bitsandbytes, with states on the host; Accelerate takes DeepSpeed's "
+         "own in its stead"});
+  }
   const bool is_third = to.engine == "deepspeed" && to.zero_stage && *to.zero_stage == 3;
   if (is_third && !to.checkpoints_reenter && has_text(of.tool, "axolotl"))
     to.checkpoints_reenter = true;
@@ -481,8 +494,12 @@ inline void take_as_trainers_do(read_config& of) {
     });
   };
   bool is_said_elsewhere = false;
-  for (const read_config& file : files)
+  // DeepSpeed's optimizer stands in for a trainer's (transformers' deepspeed_optim_sched).
+  known<gpuplan::optimizer> of_deepspeed;
+  for (const read_config& file : files) {
     is_said_elsewhere = is_said_elsewhere || (file.config.recompute && !switches_off(file));
+    if (file.tool == "deepspeed") of_deepspeed = file.config.optimizer;
+  }
   for (const read_config& file : files) {
     all.tool += (all.tool.empty() ? "" : " and ") + file.tool;
     if (all.gpu.empty()) all.gpu = file.gpu;
@@ -491,6 +508,13 @@ inline void take_as_trainers_do(read_config& of) {
         all.not_understood.end(), file.not_understood.begin(), file.not_understood.end());
     training_config from = file.config;
     if (is_said_elsewhere && switches_off(file)) from.recompute = {};
+    if (of_deepspeed && from.optimizer && !(*from.optimizer == *of_deepspeed)) {
+      from.optimizer = {};
+      all.remarks.push_back({remark::kind::contradicts,
+                             "optimizer",
+                             "is another in the file of " + file.tool +
+                                 " than in that of deepspeed, which is taken"});
+    }
     take(from, file.tool, false);
   }
   for (const read_config& file : files) take(file.usual, file.tool, true);

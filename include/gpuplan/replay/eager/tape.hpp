@@ -39,6 +39,7 @@ struct parameter_record {
   int node = none;                       // in the present graph
   bool trains = true;
   bool is_idle = false;   // trains, but no loss reads it: it has no gradient, and no states
+  bool is_table = false;  // of a torch.nn.Embedding
   int unit = none;        // of sharding: the layer it belongs to, or none
   int twin = none;        // the parameter whose part, gradient and states are its own too
   tensor cast{};          // under autocast
