@@ -107,7 +107,7 @@ class gpt_bigcode_code : public causal_lm_code {
     const value mask = causal_mask(embedded->format);
     const value positions = rows_of(places, positions_);
     value hidden = dropout(t, add(t, embedded, positions), drops);
-    hidden = norm(run_layers(std::move(hidden), {&*mask, &*places}), norm_);
+    hidden = norm(run_layers(std::move(hidden), {&*mask}), norm_);
     return view(t, hidden, hidden->size);
   }
   // GPTBigCodeBlock
