@@ -218,9 +218,16 @@ class deberta_code final : public bert_code {
       return repeat(t, heads_in_rows(linear(places, through)), times);
     };
     value keys, queries;
+    value unread;  // whose graph is gone with the function
+    const auto repeated_for = [&](bool is_read, const nn_module& through) {
+      if (is_read) return repeated(through);
+      const auto unrecorded = t.without_graph();
+      unread = lowered(t, places);
+      return repeat(t, heads_in_rows(linear(unread, through)), times);
+    };
     if (apart().share_att_key) {
-      queries = repeated(by.query);
-      keys = repeated(by.key);
+      queries = repeated_for(apart().p2c, by.query);
+      keys = repeated_for(apart().c2p, by.key);
     } else {
       if (apart().c2p) keys = repeated(of_places.key);
       if (apart().p2c) queries = repeated(of_places.query);
