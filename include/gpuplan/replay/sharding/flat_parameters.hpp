@@ -96,8 +96,7 @@ class flat_parameters final : public sharding {
     if (frees_after_forward_) drop(units_[at].brought);
     if (ranks_ == 1 || (frees_after_forward_ && at != root_)) free_whole(at);
     units_[at].is_ahead = false;
-    units_[at].turn = turns_.push(at);
-    if (result.needs_gradient()) t_.nodes[result.node].unit = at;
+    take_turn(at, result);
   }
 
   // Unlike a layer's, this is within what is recomputed.
@@ -113,9 +112,7 @@ class flat_parameters final : public sharding {
       free_whole(at);
       show(units_[at], false);
     }
-    if (t_.is_recomputing()) return;
-    units_[at].turn = turns_.push(at);
-    t_.nodes[result.node].unit = at;
+    if (!t_.is_recomputing()) take_turn(at, result);
   }
   constexpr void gradient_is_there(int parameter) override {
     if (const int at = unit_of_adapter_[parameter]; at != none) after_backward(at);
@@ -124,10 +121,11 @@ class flat_parameters final : public sharding {
   constexpr void before_backward(int at) override {
     if (units_[at].backward != phase::idle) return;
     units_[at].backward = phase::running;
+    units_[at].awaits_backward = false;
     gather(at);
     if (units_[at].turn <= 0) return;
     const int next = turns_[units_[at].turn - 1];
-    if (units_[next].backward != phase::idle) return;
+    if (!units_[next].awaits_backward) return;
     gather(next);
     units_[next].is_ahead = true;
   }
@@ -151,7 +149,7 @@ class flat_parameters final : public sharding {
     for (int at = 0; at < units_.size(); ++at) {
       if (units_[at].backward != phase::done) after_backward(at);
       units_[at].backward = phase::idle;
-      units_[at].is_ahead = false;
+      units_[at].is_ahead = units_[at].awaits_backward = false;
       units_[at].turn = none;
     }
     turns_.resize_down(0);
@@ -187,9 +185,18 @@ class flat_parameters final : public sharding {
     bool is_first = false;    // whether the last gradients were the step's first
     bool is_widened = false;  // the gradient of a rank alone, to the weights' format
     int turn = eager::none;   // when its forward ended, counted
-    bool is_ahead = false;    // gathered while another one's backward runs
+    bool awaits_backward = false;
+    bool is_ahead = false;  // gathered while another one's backward runs
     phase backward = phase::idle;
   };
+
+  // What is computed without a graph, to be computed again, has no backward until it is.
+  constexpr void take_turn(int at, const tensor& result) {
+    units_[at].turn = turns_.push(at);
+    if (!result.needs_gradient()) return;
+    units_[at].awaits_backward = true;
+    t_.nodes[result.node].unit = at;
+  }
 
   // Of a layer or the root: first those of the adapters in it, then itself.
   constexpr void add_units(int at) {
