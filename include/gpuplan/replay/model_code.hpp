@@ -105,6 +105,11 @@ class sharding {
     return {};
   }
   constexpr virtual value module_ends(value /*result*/, const watched_module& /*by*/) { return {}; }
+  /// Around the forward of a model that reads its head's matrix itself.
+  constexpr virtual void model_begins(const watched_module& /*head*/) {}
+  constexpr virtual value model_ends(value result, const watched_module& /*head*/) {
+    return result;
+  }
   /// What stands for torch.nn.functional.linear there.
   constexpr virtual value linear(const tensor& /*x*/, const watched_module& /*by*/) { return {}; }
   /// Of a unit that runs apart, with backwards of its own: its weights are gathered; the gradients
@@ -325,7 +330,7 @@ class model_code : public recomputer, public watched_adapters {
   /// Not of a model in blocks, which cannot be cast.
   [[nodiscard]] constexpr bool casts_tables() const {
     if (quantised.is_on()) return false;
-    return !setup.framework.engine.is->casts_adapters || detail::divides_while_building(setup);
+    return !setup.framework.engine.is->casts_adapters;
   }
   /// Gives the parameter new memory, and hands out the old.
   constexpr int renew(int parameter) {
@@ -494,7 +499,7 @@ class model_code : public recomputer, public watched_adapters {
   /// What runs a watched layer, within the module that is around it and its adapter.
   template <class Run>
   constexpr value within_adapter(const tensor& given, const nn_module& by, const Run& run) {
-    if (by.adapter == none || adapters.is_off) return run(given);
+    if (by.adapter == none) return run(given);
     const watched_module around{.weight = adapters.first_matrix(by.adapter), .holds_adapter = true};
     const value x = shards->module_begins(given, around);
     value result = adapters.add_to(run(*x), by.adapter, x);

@@ -7,6 +7,7 @@
 #include <gpuplan/replay/codes.hpp>
 #include <gpuplan/replay/model_code.hpp>
 #include <gpuplan/replay/optimizer_step.hpp>
+#include <gpuplan/replay/sharding/deepspeed_reference.hpp>
 #include <gpuplan/replay/sharding/torch_chunks.hpp>
 #include <gpuplan/replay/sharding/torch_pipeline.hpp>
 #include <gpuplan/training_setup.hpp>
@@ -60,8 +61,12 @@ class running_job final : public training_job {
         code_(&code),
         any_shards_(t, described, plan),
         shards_(any_shards_.get()),
+        divided_reference_(t, described, plan),
         states_(t, setup) {
     tape_.begin(moment::construct);
+    // DeepSpeed takes the model to its device when the reference is there.
+    const bool is_before = shards_ != nullptr && shards_->has_own_step() && !divides_reference();
+    if (reference != nullptr && is_before) build_reference(*reference);
     code_->shards = shards_;
     if (shards_ != nullptr) shards_->begins(*code_);
     code_->construct();
@@ -75,7 +80,7 @@ class running_job final : public training_job {
       states_.construct();
     else if (!shards_->has_own_step())
       states_.construct(shards_->updated(), &code_->held_chunks);
-    if (reference != nullptr) build_reference(*reference);
+    if (reference != nullptr && !is_before) build_reference(*reference);
     code_->make_batch();
   }
   running_job(const running_job&) = delete;
@@ -153,12 +158,25 @@ class running_job final : public training_job {
       finish();
     }
   }
-  // Its parameters would train, and no loss follows them back.
+  [[nodiscard]] constexpr bool divides_reference() const {
+    return shards_ != nullptr && shards_->has_own_step() && setup_.parallelism.zero_stage == 3;
+  }
   constexpr void build_reference(model_code& reference) {
     const int first = tape_.parameters.size();
+    for (int at = 0; at < first; ++at) tape_.parameters[at].is_moved = true;
+    if (divides_reference()) {
+      reference.shards = &divided_reference_;
+      divided_reference_.begins(reference);
+    }
     reference.construct();
     reference.cast_model();
-    for (int at = first; at < tape_.parameters.size(); ++at) tape_.parameters[at].is_idle = true;
+    // Its parameters would train, and no loss follows them back; an engine is not told of them.
+    for (int at = first; at < tape_.parameters.size(); ++at) {
+      tape_.parameters[at].is_idle = true;
+      if (shards_ != nullptr && shards_->has_own_step()) tape_.parameters[at].trains = false;
+    }
+    if (divides_reference()) divided_reference_.base_is_built();
+    if (divides_reference()) divided_reference_.model_is_built();
     tape_.recompute_by(*code_);
     code_->read_reference(reference);
   }
@@ -197,6 +215,7 @@ class running_job final : public training_job {
   model_code* code_;
   any_sharding any_shards_;
   sharding* shards_;  // none where nothing is shared
+  deepspeed_reference divided_reference_;
   optimizer_states states_;
   int parameters_of_model_ = 0;
 };

@@ -100,8 +100,9 @@ constexpr failure flaw_of_chunked_loss(const training_setup& setup) {
   return flaw_if_indivisible(chunks, {{fact::sequence_length, setup.sequence_length}});
 }
 
-// TRL's trainers read the weight of the head beside the head, where nobody has gathered it; their
-// reference is the model without its adapters wherever there are some, and they join no pairs.
+// TRL's trainers read the weight of the head beside the head, which FSDP has not gathered there;
+// their reference is the model without its adapters wherever there are some, and they join no
+// pairs. Numbers that ZeRO-3 has computed before leave a second engine's hooks on the model.
 constexpr failure flaw_of_objective(const training_setup& setup) {
   const named_fact objective{fact::objective, setup.objective};
   const named_fact reference{fact::reference, setup.reference};
@@ -114,7 +115,7 @@ constexpr failure flaw_of_objective(const training_setup& setup) {
                        objective);
   }
   const engine_class& by = *setup.framework.engine.is;
-  if (by.gathers_weights || by.has_own_step)
+  if (by.gathers_weights)
     return without_code(
         {objective, {fact::sharding, by.name}, {fact::takes, training_objective::next_token}});
   if (const failure why =
@@ -153,6 +154,15 @@ constexpr failure flaw_of_objective(const training_setup& setup) {
                          {fact::trains, trains.what},
                          {fact::takes, own},
                          {fact::takes, other}});
+  const named_fact stage{fact::zero_stage, setup.parallelism.zero_stage};
+  const bool divides = by.has_own_step && stage.value == 3;
+  if (divides && prefers && setup.reference == reference_model::precomputed)
+    return without_code({reference, objective, stage, {fact::takes, own}});
+  if (divides && adapts)
+    if (const failure why =
+            flaw_if_any({{fact::adapter_base_block, adapters.base.block}}, objective);
+        failed(why))
+      return why;
   const std::int64_t most_bytes = std::int64_t{1} << 50;
   if (setup.inference_bytes < 0 || setup.inference_bytes > most_bytes)
     return failure(errc::out_of_bounds,

@@ -398,9 +398,14 @@ class causal_lm_code : public hugging_face_code {
   // -- TRL's trainers
 
   constexpr token_scores scores(const tensor& labels, const tiled_log_probs::asked_for& asked) {
+    const watched_module head = watched(head_);
+    if (is_watched) shards->model_begins(head);
     value hidden = run_model();
     t.begin(moment::loss);
-    return tiled.scores(std::move(hidden), head_.weight, labels, setup.scored_tokens, asked);
+    token_scores made =
+        tiled.scores(std::move(hidden), head_.weight, labels, setup.scored_tokens, asked);
+    if (is_watched) made.log_probs = shards->model_ends(std::move(made.log_probs), head);
+    return made;
   }
   // Accelerate's autocast is of the model's forward alone.
   constexpr void end_autocast() { const auto ends = autocast(); }

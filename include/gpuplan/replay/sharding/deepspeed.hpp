@@ -70,7 +70,9 @@ class deepspeed_engine : public sharding {
       t_.begin(moment::forward);
       const value loss = forward();
       {
-        const value averaged = scale(t_, loss);
+        // TRL's trainers have divided by the micro-batches themselves.
+        const bool is_whole = setup_.objective != training_objective::next_token;
+        const value averaged = is_whole ? t_.share(loss) : scale(t_, loss);
         value scaled;
         if (scales_loss())
           scaled = scale(t_, averaged);

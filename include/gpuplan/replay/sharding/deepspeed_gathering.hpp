@@ -25,7 +25,9 @@ class deepspeed_gathering : public deepspeed_engine {
   constexpr deepspeed_gathering(tape& on, const training_setup& of, const batch_plan& with)
       : deepspeed_engine(on, of, with),
         gathering_stream_(of.framework.engine.overlaps_reduction ? 1 : 0),
-        has_adapters_(of.trains.what == training::adapters) {}
+        has_adapters_(of.trains.what == training::adapters),
+        scores_without_graph_(of.objective == training_objective::preference &&
+                              of.reference == reference_model::without_adapters) {}
   constexpr ~deepspeed_gathering() override {}  // NOLINT(modernize-use-equals-default)
 
   constexpr void begins(model_code& code) override {
@@ -51,7 +53,7 @@ class deepspeed_gathering : public deepspeed_engine {
     const watched_module by = as_hooks_see(given);
     fetch(by, true);
     value seen = t_.share(input);
-    return with_hook(std::move(seen), by, true);
+    return with_input_hook(std::move(seen), by);
   }
   constexpr value module_ends(value result, const watched_module& given) override {
     if (t_.has_stopped()) return result;
@@ -69,11 +71,11 @@ class deepspeed_gathering : public deepspeed_engine {
   constexpr void before_unit(int layer, value* inputs, int /*count*/) override {
     if (t_.is_recomputing()) return;
     fetch({.layer = layer}, true);
-    if (has_adapters_) inputs[0] = with_hook(std::move(inputs[0]), {.layer = layer}, true);
+    if (has_adapters_) inputs[0] = with_input_hook(std::move(inputs[0]), {.layer = layer});
   }
   constexpr void after_unit(int layer, const tensor& result) override {
     if (!t_.is_recomputing() && result.needs_gradient())
-      t_.nodes[result.node].unit = 2 * hooked_.push({.layer = layer});
+      t_.nodes[result.node].unit = 2 * hook({.layer = layer});
   }
   constexpr void before_backward(int hook) override { after_backward(hook); }
   /// Of a module, as its hooks are numbered: its backward begins, or is done.
@@ -81,8 +83,20 @@ class deepspeed_gathering : public deepspeed_engine {
     const watched_module by = hooked_[hook / 2];
     if (hook % 2 == 0)
       fetch(by, false);
-    else
+    else if (!is_disarmed_[hook / 2])
       release(by, false);
+  }
+  /// The head's matrix, which the model reads itself, is among the model's own parameters from its
+  /// first step on (register_external_parameter).
+  constexpr void model_begins(const watched_module& head) override {
+    reset();
+    for (int at = 1; at < modules_around(); ++at) static_cast<void>(module_begins({}, {}));
+    static_cast<void>(module_begins({}, head));
+  }
+  constexpr value model_ends(value result, const watched_module& head) override {
+    result = module_ends(std::move(result), head);
+    for (int at = 1; at < modules_around(); ++at) result = module_ends(std::move(result), {});
+    return result;
   }
 
  protected:
@@ -93,6 +107,7 @@ class deepspeed_gathering : public deepspeed_engine {
     status now = status::absent;
     bool persists = false;
     bool active[2]{};  // in which of its modules it is at work
+    int held = 0;      // by modules whose backward computes another again
     element format{};  // in which ranks have parts of it
     bool is_in_blocks = false;
     int handle = none;         // of the gathering that nobody has waited for
@@ -202,30 +217,28 @@ class deepspeed_gathering : public deepspeed_engine {
   // -- the order of modules
 
   // PEFT's models are two modules around the model.
+  [[nodiscard]] constexpr int modules_around() const { return has_adapters_ ? 3 : 1; }
   constexpr value forward() override {
+    hooked_.resize_down(0);
+    is_disarmed_.resize_down(0);
+    if (setup_.objective != training_objective::next_token) return deepspeed_engine::forward();
     reset();
-    const int modules = has_adapters_ ? 3 : 1;
-    for (int at = 0; at < modules; ++at) static_cast<void>(module_begins({}, {}));
+    for (int at = 0; at < modules_around(); ++at) static_cast<void>(module_begins({}, {}));
     value loss = deepspeed_engine::forward();
-    for (int at = 0; at < modules; ++at) loss = module_ends(std::move(loss), {});
+    for (int at = 0; at < modules_around(); ++at) loss = module_ends(std::move(loss), {});
     return loss;
   }
-  // A module that looks at a matrix of its adapter has that among its own parameters, unless it is
-  // always there (ZeROOrderedDict).
+  // A module that looks at a matrix of its adapter has that among its own parameters
+  // (ZeROOrderedDict).
   [[nodiscard]] constexpr watched_module as_hooks_see(const watched_module& given) const {
     if (!given.holds_adapter) return given;
     watched_module seen = given;
     seen.is_second = true;
-    if (states_of_[given.weight].persists) seen.weight = none;
     return seen;
   }
 
   constexpr void reset() {
-    for (int at = 0; at < states_of_.size(); ++at) {
-      if (states_of_[at].handle == none) continue;
-      wait_for(at);
-      free(at);
-    }
+    free_in_flight();
     is_known_ = learns_;
     learns_ = true;
     if (is_known_ && queue_.size() == 0) {
@@ -237,23 +250,52 @@ class deepspeed_gathering : public deepspeed_engine {
     step_ = 0;
     live_ = 0;
     for (int at = 0; at < states_of_.size(); ++at) states_of_[at].fetched = -1;
-    hooked_.resize_down(0);
+  }
+  constexpr void free_in_flight() {
+    for (int at = 0; at < states_of_.size(); ++at) {
+      if (states_of_[at].handle == none) continue;
+      wait_for(at);
+      free(at);
+    }
+  }
+  // Where another module runs than was learnt, as of a model whose adapters are off, all is
+  // forgotten until the next forward.
+  constexpr void check_order(const watched_module& by) {
+    if (!is_known_ || (step_ < order_.size() && order_[step_] == by)) return;
+    is_known_ = learns_ = false;
+    order_.resize_down(0);
+    queue_.resize_down(0);
+    free_in_flight();
   }
 
+  // A module counts those of its inputs that want a gradient, and is freed when the last one's is
+  // there: from zero again in each forward, so that one without a graph in between leaves it with
+  // what was gathered for its backward.
+  constexpr value with_input_hook(value of, const watched_module& by) {
+    const bool counts = of->needs_gradient();
+    for (int at = 0; scores_without_graph_ && at < hooked_.size(); ++at)
+      if (hooked_[at] == by) is_disarmed_[at] = !counts;
+    return with_hook(std::move(of), by, true);
+  }
   // What follows, or what was before, passes through a node that runs the hook on its way back.
   constexpr value with_hook(value of, const watched_module& by, bool is_input) {
     if (!of->needs_gradient()) return of;
     const bool frees = by.has_parameters() || by.holds_adapter || by.layer != none;
     if (is_input && !frees) return of;
     const int node_of_hook = t_.add_node(node_kind::unit, {&*of});
-    if (node* made = t_.at(node_of_hook))
-      made->argument[0] = 2 * hooked_.push(by) + (is_input ? 1 : 0);
+    if (node* made = t_.at(node_of_hook)) made->argument[0] = 2 * hook(by) + (is_input ? 1 : 0);
     t_.result_of(node_of_hook, of.get());
     return of;
   }
 
+  constexpr int hook(const watched_module& by) {
+    is_disarmed_.push(false);
+    return hooked_.push(by);
+  }
+
   constexpr void fetch(const watched_module& by, bool is_forward) {
-    if (!is_known_) order_.push(by);
+    check_order(by);
+    if (!is_known_ && learns_) order_.push(by);
     growing_array<int> missing;
     for (const int parameter : {by.weight, by.bias})
       if (parameter != none && states_of_[parameter].now == status::absent) missing.push(parameter);
@@ -271,6 +313,7 @@ class deepspeed_gathering : public deepspeed_engine {
         if (parameter == none || t_.parameters[parameter].trains) continue;
         again_.push(parameter);
         again_for_.push(at_work_.back());
+        ++states_of_[parameter].held;
       }
     if (is_known_) {
       for (; next_ < queue_.size() && not_fetched > 0; ++next_, --not_fetched)
@@ -373,7 +416,7 @@ class deepspeed_gathering : public deepspeed_engine {
 
   constexpr void free(int parameter) {
     parameter_state& of = states_of_[parameter];
-    if (of.now != status::available || of.active[0] || of.active[1]) return;
+    if (of.now != status::available || of.active[0] || of.active[1] || of.held > 0) return;
     if (has_whole(parameter)) {
       int& whole = t_.parameters[parameter].whole.storage;
       if (of.is_in_blocks && t_.storages[whole].holders > 1) {
@@ -408,6 +451,7 @@ class deepspeed_gathering : public deepspeed_engine {
     for (int at = 0; at < again_.size(); ++at) {
       const int parameter = again_[at];
       if (again_for_[at] == by) {
+        --states_of_[parameter].held;
         if (!states_of_[parameter].persists) free(parameter);
         continue;
       }
@@ -489,6 +533,7 @@ class deepspeed_gathering : public deepspeed_engine {
   matmul_backward matmul_backward_{};
   int gathering_stream_;
   bool has_adapters_;
+  bool scores_without_graph_;        // with the same modules, between forward and backward
   bool frozen_are_divided_ = false;  // before adapters are there
   // Frozen parameters that were gathered to compute a layer again, each for the backward of another
   // module: when that is done it is freed.
@@ -503,6 +548,7 @@ class deepspeed_gathering : public deepspeed_engine {
   int step_ = 0;                             // modules that were called
   std::int64_t live_ = 0;                    // elements that are there or in flight
   growing_array<watched_module> hooked_{};   // of this forward, by the numbers of their hooks
+  growing_array<bool> is_disarmed_{};        // likewise
   growing_array<watched_module> at_work_{};  // in the backward
   growing_array<gathering> handles_{};
   growing_array<int> members_{};
