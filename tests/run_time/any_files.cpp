@@ -506,6 +506,34 @@ TEST_CASE("a program of TRL's or transformers' is known by its name, with few wo
           .why.find("load_in_8bit is true") == 0);
 }
 
+TEST_CASE("a file of DPOTrainer means pairs of answers, with their reference") {
+  const auto of = [](const std::string& more) {
+    const std::string text =
+        "beta: 0.1\nmax_length: 512\nper_device_train_batch_size: 1\nbf16: true\n"
+        "deepspeed: {bf16: {enabled: true}, zero_optimization: {stage: 2}}\n";
+    return configured_as_llama(read_training_file("a.yaml", text + more));
+  };
+  const auto doubts = [](const configured_training& made) {
+    return std::any_of(made.remarks.begin(), made.remarks.end(), [](const remark& one) {
+      return one.text.find("--objective dpo") != std::string::npos;
+    });
+  };
+  const configured_training whole = of("");
+  REQUIRE(whole.why == "");
+  CHECK(whole.setup.objective == training_objective::preference);
+  CHECK(whole.setup.reference == reference_model::separate);
+  CHECK_FALSE(doubts(whole));
+  const configured_training adapted = of("use_peft: true\n");
+  REQUIRE(adapted.why == "");
+  CHECK(adapted.setup.reference == reference_model::without_adapters);
+  CHECK(of("precompute_ref_log_probs: true\n").setup.reference == reference_model::precomputed);
+  // What is not estimated so has the loss of one answer, and says it.
+  const configured_training kernels = of("use_liger_kernel: true\n");
+  REQUIRE(kernels.why == "");
+  CHECK(kernels.setup.objective == training_objective::next_token);
+  CHECK(doubts(kernels));
+}
+
 TEST_CASE("the precision of Accelerate's file counts where the trainer's arguments say none") {
   const read_config arguments =
       read_training_file("a.yaml", "per_device_train_batch_size: 1\nnum_train_epochs: 3\n");

@@ -164,6 +164,7 @@ TEST_CASE("the program that reads arguments says whose they are") {
     const read_config pairs = read(program, "");
     CHECK(pairs.tool == "trl");
     CHECK(says(pairs.config.dropout, 0.0));
+    CHECK(says(pairs.config.objective, training_objective::preference));
     CHECK(std::any_of(pairs.remarks.begin(), pairs.remarks.end(), [](const remark& one) {
       return one.text.find("--objective dpo") != std::string::npos;
     }));

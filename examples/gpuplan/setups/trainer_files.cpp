@@ -75,6 +75,11 @@ void tell_all(const CLI::App& app, arguments& given) {
   }
   const io::configured_training made = io::configured(given.files, context);
   for (const io::remark& one : made.remarks) tell(one.key + ": " + one.text);
+  if (made.setup.objective == training_objective::preference &&
+      given.setup.objective == training_objective::next_token)
+    tell(
+        "taken as of one model and one answer; gpuplan check, and gpuplan memory with --objective "
+        "dpo, have pairs of answers with their reference");
   const bool searches_plans = app.get_option_no_throw("--plans") != nullptr;
   for (const io::assumption& one : made.assumed) {
     if (counts(one))

@@ -888,6 +888,21 @@ class training_builder {
     return valid;
   }
 
+  // Of pairs of answers, where the replay has those.
+  bool takes_objective() {
+    if (!config_.objective) return false;
+    training_setup pairs = to_.setup;
+    const bool adapts = pairs.trains.what == training::adapters;
+    pairs.objective = *config_.objective;
+    pairs.reference = adapts ? reference_model::without_adapters : reference_model::separate;
+    if (config_.reference) pairs.reference = *config_.reference;
+    pairs.padding_free = false;  // which DPOTrainer passes over
+    if (!validate(pairs, to_.plan)) return false;
+    to_.setup = pairs;
+    std::erase_if(to_.remarks, [](const remark& one) { return one.is_of_objective; });
+    return true;
+  }
+
   void check() {
     const training_setup& setup = to_.setup;
     const engine_class& by = *setup.framework.engine.is;
@@ -913,6 +928,7 @@ class training_builder {
     }
     const auto valid = give_up();
     if (valid) {
+      if (takes_objective()) return;
       training_setup in_parts = setup;
       in_parts.objective = training_objective::supervised;
       if (has_text(tool_, "trl") && validate(in_parts, to_.plan))

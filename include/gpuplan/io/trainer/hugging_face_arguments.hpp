@@ -360,21 +360,27 @@ inline void read_adapters(settings_reader& from, training_config& to) {
 
 /// What of a step trainers with a reference or a policy do, and the estimate of a file has not. It
 /// is said of the program where no argument shows it.
-inline void doubt_objective(settings_reader& from, trainer_kind by, std::string_view program) {
+inline void doubt_objective(settings_reader& from,
+                            training_config& to,
+                            trainer_kind by,
+                            std::string_view program) {
   const bool is_policy = by == trainer_kind::policy;
   const char* const of_policy =
       "belongs to GRPOTrainer; the estimate is of one model and one answer; --objective grpo of "
-      "gpuplan memory has its steps, but not beside DeepSpeed, --scored-tokens the longest "
-      "completion, --generates-apart and --inference-memory an engine such as vLLM beside it";
+      "gpuplan memory has its steps, but not beside FSDP, --scored-tokens the longest completion, "
+      "--generates-apart and --inference-memory an engine such as vLLM beside it";
   const char* const of_reference =
       "belongs to a training with a reference model, or with pairs of answers; the estimate is of "
-      "one model and one answer; --objective dpo of gpuplan memory has both, but not beside "
-      "DeepSpeed";
+      "one model and one answer; gpuplan check and --objective dpo of gpuplan memory have both, "
+      "but not beside FSDP";
   const char* said = nullptr;
   // Of several keys with one reason the first
   const auto doubt = [&](const char* key, const char* why) {
     if (from.find(key, true) == nullptr || said == why) return;
-    from.remark_on(kind::doubtful, key, why);
+    if (by == trainer_kind::preferences)
+      from.remark_on_objective(key, why);
+    else
+      from.remark_on(kind::doubtful, key, why);
     said = why;
   };
   for (const char* const key : {"num_generations", "max_completion_length", "use_vllm"})
@@ -383,8 +389,15 @@ inline void doubt_objective(settings_reader& from, trainer_kind by, std::string_
   const auto strength = from.number("beta");
   for (const char* const key : {"beta", "precompute_ref_log_probs", "sync_ref_model"})
     if (!is_policy) doubt(key, of_reference);
-  if (said == nullptr && !program.empty() && (is_policy || by == trainer_kind::preferences))
-    from.remark_on(kind::doubtful, printable(program), is_policy ? of_policy : of_reference);
+  if (said == nullptr && !program.empty() && is_policy)
+    from.remark_on(kind::doubtful, printable(program), of_policy);
+  if (by == trainer_kind::preferences) {
+    if (said == nullptr && !program.empty())
+      from.remark_on_objective(printable(program), of_reference);
+    to.objective = training_objective::preference;
+    if (says(from.flag("precompute_ref_log_probs"), true))
+      to.reference = reference_model::precomputed;
+  }
   if (is_policy && strength && *strength > 0)
     from.remark_on(kind::doubtful,
                    "beta",
@@ -509,7 +522,7 @@ inline void read_trl(settings_reader& from,
       to.adapters = adapters;
     }
   }
-  doubt_objective(from, by, program);
+  doubt_objective(from, to, by, program);
   from.pass_over_words(
       "",
       "model_revision trust_remote_code router_aux_loss_coef "

@@ -144,6 +144,12 @@ class settings_reader {
     to_.remarks.push_back({is, std::string(key), std::move(text)});
   }
 
+  /// A doubt that goes where the estimate is of the file's own loss.
+  void remark_on_objective(std::string_view key, std::string text) {
+    to_.remarks.push_back(
+        {.key = std::string(key), .text = std::move(text), .is_of_objective = true});
+  }
+
   /// A key that names another file of the training. No path in a file is followed.
   void remark_on_file(std::string_view key, const std::string& name) {
     to_.remarks.push_back(other_file(key, name));

@@ -70,8 +70,10 @@ struct training_config {
   std::string model{};         // a name of the Hub, or a folder with a config.json
   known<transformer> shape{};  // where the file itself says it, as Megatron's flags do
   known<std::int64_t> sequence_length{};
-  known<bool> packing{};       // several texts in a sequence, so that none is padded
-  known<bool> padding_free{};  // the samples of a micro-batch are one row
+  known<bool> packing{};                  // several texts in a sequence, so that none is padded
+  known<bool> padding_free{};             // the samples of a micro-batch are one row
+  known<training_objective> objective{};  // of pairs of answers, TRL's DPOTrainer,
+  known<reference_model> reference{};     // and where not as what trains has it
   known<training> trains{};
   known<std::int64_t> last_layers{};  // where only these train
   known<lora> adapters{};             // with the base in four bits, where it is
@@ -171,6 +173,7 @@ struct remark {
   std::string text{};       // a sentence: what is wrong, and what would be taken
   std::string file{};       // that the key names, where the training is not whole without it
   bool is_of_gpus = false;  // it holds for as many GPUs as the file says, and may not for others
+  bool is_of_objective = false;  // and where the estimate is not of the file's own loss
 };
 
 /// What was read of one file.
