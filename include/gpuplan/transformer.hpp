@@ -281,10 +281,10 @@ struct transformer {
   // MLP and experts.
   bool gated_mlp = true;  // down(act(gate(x)) * up(x)); else down(act(up(x)))
   activation_function hidden_act = activation_function::silu;
-  bool mlp_bias = false;       // experts included
-  bool fused_gate_up = false;  // one linear layer makes both
+  bool mlp_bias = false;         // experts included
+  bool fused_gate_up = false;    // one linear layer makes both
   bool clamped_gate_up = false;  // both are clamped before they meet (gpt-oss' swiglu_limit)
-  expert_mixture moe{};        // where num_experts is set
+  expert_mixture moe{};          // where num_experts is set
 
   // Norms.
   norm_kind norm = norm_kind::rms_norm;
