@@ -16,10 +16,10 @@ namespace {
 
 constexpr precision_recipe reduced_in_bf16{.compute = number_format::bf16,
                                            .reduced = number_format::bf16};
-constexpr precision_recipe shared_in_bf16{.weights = number_format::bf16,
-                                          .compute = number_format::bf16,
-                                          .under_autocast = true,
-                                          .reduced = number_format::bf16};
+constexpr precision_recipe stepped_in_bf16{.weights = number_format::bf16,
+                                           .compute = number_format::bf16,
+                                           .under_autocast = true,
+                                           .reduced = number_format::bf16};
 
 struct optimizer_step {
   const char* config;
@@ -45,7 +45,7 @@ struct optimizer_step {
 // Made by bitsandbytes 0.50, DeepSpeed 0.19.8, PEFT 0.21, transformers 5.23 and PyTorch 2.15, on a
 // CUDA device without kernels: the third step, of DeepSpeed the fourth. Paged states were on the
 // host. Of 207 such, drawn at random, all are equal in what is requested and allocated.
-const optimizer_step steps[] = {
+const optimizer_step optimizer_steps[] = {
 #include "shared_optimizers.inc"
 };
 
@@ -58,7 +58,7 @@ training_setup setup_of(const optimizer_step& row) {
   const bool is_cast = row.by == &engine_classes::ddp && row.base.block == 0;
   setup.framework.implementation.builds_in_fp32 = is_cast;
   setup.framework.implementation.checkpoints_reenter = row.reenters;
-  engine& around = setup.framework.engine;
+  gpuplan::engine& around = setup.framework.engine;
   around.is = row.by;
   around.original_parameters = row.original_parameters;
   around.reduces_every_micro_batch = row.reduces_every_micro_batch;
@@ -88,7 +88,7 @@ constexpr optimizer adamw_8_bits{.library = optimizer_library::bitsandbytes,
 }  // namespace
 
 TEST_CASE("steps of bitsandbytes' optimizers on ranks, to the byte") {
-  for (const optimizer_step& row : steps) {
+  for (const optimizer_step& row : optimizer_steps) {
     CAPTURE(row.by->name->text);
     CAPTURE(row.zero_stage);
     check_measured(row, setup_of(row), row.ranks);

@@ -969,7 +969,7 @@ TEST_CASE("of a base in four bits half a byte of each weight comes from the host
     made.setup.framework.engine.is = &engine_classes::fsdp2;
     return made.breakdown({.micro_batch = 1, .data_parallel = 8}).parameter_communication;
   };
-  CHECK(gathers(false) > 3 * gathers(true));
+  STATIC_CHECK(gathers(false) > 3 * gathers(true));
 }
 
 TEST_CASE("four-bit matrices are made whole for every product") {
