@@ -45,7 +45,6 @@ inline transformer random_megatron_shape(random_numbers& random,
   else if (coin())
     is.mtp_layers = 1;
   if (coin()) is.attention_sinks = true;
-  if (is.gated_mlp && coin()) is.clamped_gate_up = true;
   if (random.below(4) == 0) {
     is.mla = {.q_lora_rank = random.below(1000),
               .kv_lora_rank = 1 + random.below(1000),
@@ -70,6 +69,7 @@ inline transformer random_megatron_shape(random_numbers& random,
       is.moe.shared_expert_intermediate_size = 1 + random.below(5000);
       is.moe.shared_expert_gate = coin();
     }
+    if (is.gated_mlp && coin()) is.clamped_gate_up = true;
     if (coin()) is.moe.first_k_dense_layers = 1 + random.below(is.num_hidden_layers - 1);
   }
   return is;

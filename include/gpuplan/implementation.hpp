@@ -324,7 +324,7 @@ struct decoder_options {
   bool holds_attention = false;            // its input and output, as long as the layer runs
   bool normalizes_rotated_heads = false;   // once they are rotated
   bool normalizes_each_head = false;       // the weights of each head are its own: Cohere
-  bool norms_each_head = false;            // by a module for each, once they are turned: StableLM
+  bool has_norm_of_each_head = false;      // by a module for each, once they are turned: StableLM
   bool clips_projections = false;          // where the model has clip_qkv: MPT, OLMo, OLMoE
   bool adds_to_residual = false;           // what runs in parallel, one after the other
   bool multiplies_embedding = false;       // by a number,

@@ -57,7 +57,14 @@ constexpr failure flaw_of_most(const transformer& model,
   if (const failure why = flaw_unless({{{fact::key_bias, model.key_bias}, true}}, layers);
       failed(why))
     return why;
-  if (as.layers->has_every_part && as.transformer_engine) return {};
+  if (as.layers->has_every_part && as.transformer_engine) {
+    const named_fact clamped{fact::clamped_gate_up, model.clamped_gate_up};
+    if (model.clamped_gate_up && moe.num_experts == 0)
+      return without_code({clamped, {fact::num_experts, 0}, layers, {fact::takes, false}});
+    if (model.clamped_gate_up && !model.gated_mlp)
+      return without_code({clamped, {fact::gated_mlp, false}, layers, {fact::takes, false}});
+    return {};
+  }
   if (moe.num_experts != 0) {
     const named_fact experts{fact::num_experts, moe.num_experts};
     if (!model.gated_mlp)

@@ -157,6 +157,25 @@ TEST_CASE("models of other architectures are refused by field") {
         "fused_qkv true is not taken beside layers gptj; false is");
   CHECK(refusal(falcon_7b, megatron_core) ==
         "parallel_attention true is not taken beside layers megatron_core; false is");
+  transformer bounded = mixtral_8x7b_v0_1;
+  bounded.clip_qkv = true;
+  CHECK(refusal(bounded, hugging_face_mixtral) ==
+        "clip_qkv true is not taken beside layers mixture; false is");
+  transformer clamped = mixtral_8x7b_v0_1;
+  clamped.clamped_gate_up = true;
+  CHECK(refusal(clamped, hugging_face_mixtral) ==
+        "clamped_gate_up true is not taken beside layers mixture; false is");
+  CHECK(refusal(clamped, megatron_transformer_engine) == "no error");
+  clamped = llama_3_8b;
+  clamped.clamped_gate_up = true;
+  CHECK(refusal(clamped, megatron_transformer_engine) ==
+        "clamped_gate_up true is not taken beside num_experts 0, layers megatron_core; false is");
+  transformer open = gpt_oss_20b;
+  open.clamped_gate_up = false;
+  for (const framework& code : {hugging_face_gpt_oss, torchtitan_2026})
+    CHECK(refusal(open, code).find("clamped_gate_up false is not taken") == 0);
+  CHECK(refusal(gpt_oss_20b, torchtitan_2026) == "no error");
+  CHECK(refusal(gpt_oss_20b, hugging_face_gpt_oss) == "no error");
   CHECK(refusal(gpt2, lit_gpt) == "position_rows 1024 is not taken beside layers lit_gpt; 0 is");
   for (const framework* code : {&hugging_face_gpt2, &hugging_face_opt, &hugging_face_gpt_neox})
     CHECK_FALSE(is_valid(case_for(falcon_7b, *code, 0)));

@@ -169,6 +169,20 @@ TEST_CASE("the program that reads arguments says whose they are") {
       return one.text.find("--objective dpo") != std::string::npos;
     }));
   }
+  // Of other losses over answers the estimate has none.
+  for (const char* const program : {"trl kto",
+                                    "trl reward",
+                                    "python orpo.py",
+                                    "python -m trl.experimental.cpo",
+                                    "torchrun online_dpo.py"}) {
+    CAPTURE(program);
+    const read_config other = read(program, "--beta 0.1 --disable_dropout true");
+    CHECK_FALSE(other.config.objective);
+    CHECK(std::any_of(other.remarks.begin(), other.remarks.end(), [](const remark& one) {
+      return one.key == "beta" && one.is == remark::kind::doubtful;
+    }));
+  }
+  CHECK_FALSE(read_arguments_text("disable_dropout: true\nmax_length: 64\n").config.objective);
   const read_config policy = read("trl grpo", "");
   CHECK_FALSE(policy.config.sequence_length);
   CHECK(std::any_of(policy.remarks.begin(), policy.remarks.end(), [](const remark& one) {

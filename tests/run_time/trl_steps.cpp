@@ -6,6 +6,7 @@
 #include <gpuplan/memory/transformer.hpp>
 #include <gpuplan/parameters.hpp>
 #include <gpuplan/replay.hpp>
+#include <gpuplan/replay/counts.hpp>
 
 #include <cstdint>
 
@@ -356,4 +357,21 @@ TEST_CASE("steps of absurd sizes are answered at once") {
   const batch_plan plan{.micro_batch = 1 << 9};
   REQUIRE(validate(transformer_memory{setup}, plan));
   CHECK(peaks_of(setup, plan).peak().total > 1e12);
+}
+
+TEST_CASE("a reference beside the model counts none of its parameters") {
+  training_setup setup{.model = catalog::llama_3_2_1b,
+                       .sequence_length = 128,
+                       .precision = bf16_master,
+                       .framework = catalog::hugging_face_llama};
+  setup.objective = training_objective::preference;
+  setup.model.num_hidden_layers = 2;
+  setup.framework.engine.is = &engine_classes::deepspeed;
+  for (const int stage : {1, 2, 3}) {
+    CAPTURE(stage);
+    setup.parallelism.zero_stage = stage;
+    const auto counted = counts_of(setup, {.micro_batch = 1, .data_parallel = 2});
+    REQUIRE(counted);
+    CHECK(counted->parameters == parameters(setup.model).total());
+  }
 }

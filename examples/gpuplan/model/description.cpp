@@ -50,6 +50,7 @@ std::string attention_of(const transformer& model) {
     if (model.global_layer_step != 0)
       out += " but in each " + count(model.global_layer_step) + ". layer";
   }
+  if (model.clip_qkv) out += ", bounded";
   if (model.parallel_attention) out += ", beside the MLP";
   return out;
 }

@@ -44,7 +44,9 @@ constexpr plain_words said[] = {
     {gpuplan::fact::adapter_dropout, "--lora-dropout, lora_dropout"},
     {gpuplan::fact::under_autocast, "--precision bf16-autocast"},
     {gpuplan::fact::objective,
-     "--objective, of which gpuplan memory and gpuplan fits alone have sft, dpo and grpo"},
+     "--objective, of which gpuplan memory and fits have sft, dpo and grpo, check has dpo, and "
+     "time "
+     "none"},
     {gpuplan::fact::mtp_layers, "layers that predict further tokens, --mtp-layers"},
     {gpuplan::fact::mean_time_between_failures, "--between-failures; here in microseconds"},
     {gpuplan::fact::graph_of_iteration, "--cuda-graphs"},

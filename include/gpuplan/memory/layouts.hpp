@@ -278,6 +278,7 @@ struct transformer_memory_of {
         !setup.framework.implementation.compiles_loss &&
         setup.framework.engine.is->holds == held_states::parts && layout.pipeline_parallel == 1 &&
         setup.trains.what == training::full && setup.optimizer.kind == optimizer_kind::adamw &&
+        setup.optimizer.library == optimizer_library::torch &&
         setup.optimizer.states == number_format::fp32 && !layout.optimizer_on_host &&
         !layout.weights_on_host && layout.shard_group == 0 && model.moe.num_experts == 0 &&
         setup.recompute != recompute_mode::selective && setup.recompute_layers == 0 &&

@@ -167,7 +167,7 @@ constexpr bool counts_work(const training_setup& setup) { return !failed(flaw_of
   const bool counts_work = detail::counts_work(setup);
   eager::added_work memory(counts_work);
   eager::train(memory, setup, plan, {}, nullptr, [&](eager::training_job& job) {
-    for (int at = 0; at < job.parameters_of_model(); ++at) {
+    for (int at = job.first_of_model(); at < job.end_of_model(); ++at) {
       const eager::parameter_record& one = job.parameters()[at];
       if (one.twin != eager::none) continue;
       const std::int64_t size = one.whole.defined() ? one.whole.count() : one.data.count();

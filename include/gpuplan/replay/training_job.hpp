@@ -26,8 +26,10 @@ class training_job {
   [[nodiscard]] constexpr virtual const std::int64_t* alive() const = 0;
   /// Parameters of the rank, those of adapters and frozen ones included, and which of them train.
   [[nodiscard]] constexpr virtual const growing_array<parameter_record>& parameters() const = 0;
-  /// How many of these are the model's; those behind them are an engine's copies.
-  [[nodiscard]] constexpr virtual int parameters_of_model() const = 0;
+  /// Which of these are the model's, from the first to before the end. A reference lies before or
+  /// behind them, and an engine's copies behind.
+  [[nodiscard]] constexpr virtual int first_of_model() const = 0;
+  [[nodiscard]] constexpr virtual int end_of_model() const = 0;
   /// The matrix products so far.
   [[nodiscard]] constexpr virtual const product_flops& products() const = 0;
   /// Forward, backward, optimizer, and the gradients are gone.
@@ -67,6 +69,7 @@ class running_job final : public training_job {
     // DeepSpeed takes the model to its device when the reference is there.
     const bool is_before = shards_ != nullptr && shards_->has_own_step() && !divides_reference();
     if (reference != nullptr && is_before) build_reference(*reference);
+    first_of_model_ = tape_.parameters.size();
     code_->shards = shards_;
     if (shards_ != nullptr) shards_->begins(*code_);
     code_->construct();
@@ -74,7 +77,7 @@ class running_job final : public training_job {
     if (setup_.parallelism.tensor_parallel > 1) code_->divide_among_ranks();
     if (shards_ != nullptr) shards_->base_is_built();
     code_->construct_adapters();
-    parameters_of_model_ = tape_.parameters.size();
+    end_of_model_ = tape_.parameters.size();
     if (shards_ != nullptr) shards_->model_is_built();
     if (shards_ == nullptr)
       states_.construct();
@@ -99,7 +102,8 @@ class running_job final : public training_job {
   [[nodiscard]] constexpr const growing_array<parameter_record>& parameters() const override {
     return tape_.parameters;
   }
-  [[nodiscard]] constexpr int parameters_of_model() const override { return parameters_of_model_; }
+  [[nodiscard]] constexpr int first_of_model() const override { return first_of_model_; }
+  [[nodiscard]] constexpr int end_of_model() const override { return end_of_model_; }
   [[nodiscard]] constexpr const product_flops& products() const override { return tape_.products; }
 
   constexpr void step() override {
@@ -163,6 +167,7 @@ class running_job final : public training_job {
   }
   constexpr void build_reference(model_code& reference) {
     const int first = tape_.parameters.size();
+    // Those of the model, which is on its device; a move is of all that are not yet there.
     for (int at = 0; at < first; ++at) tape_.parameters[at].is_moved = true;
     if (divides_reference()) {
       reference.shards = &divided_reference_;
@@ -175,8 +180,10 @@ class running_job final : public training_job {
       tape_.parameters[at].is_idle = true;
       if (shards_ != nullptr && shards_->has_own_step()) tape_.parameters[at].trains = false;
     }
-    if (divides_reference()) divided_reference_.base_is_built();
-    if (divides_reference()) divided_reference_.model_is_built();
+    if (divides_reference()) {
+      divided_reference_.base_is_built();
+      divided_reference_.model_is_built();
+    }
     tape_.recompute_by(*code_);
     code_->read_reference(reference);
   }
@@ -217,7 +224,8 @@ class running_job final : public training_job {
   sharding* shards_;  // none where nothing is shared
   deepspeed_reference divided_reference_;
   optimizer_states states_;
-  int parameters_of_model_ = 0;
+  int first_of_model_ = 0;
+  int end_of_model_ = 0;
 };
 
 // Samples that lie one behind the other are a row, of as many texts.

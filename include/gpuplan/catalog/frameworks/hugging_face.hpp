@@ -139,10 +139,11 @@ constexpr failure flaw_of_decoder(const transformer& model, const implementation
   if (model.norm_at == norm_position::after_residual || (is_olmo && model.norms_per_layer != 2))
     return without_code(
         {{fact::norm_at, model.norm_at}, layers, {fact::takes, norm_position::before}});
-  const bool has_such_norms = model.qk_norm == qk_norm_scope::none ||
-                              (model.qk_norm == qk_norm_scope::full_width
-                                   ? is_olmo || code.normalizes_each_head || code.norms_each_head
-                                   : code.norms_heads);
+  const bool has_such_norms =
+      model.qk_norm == qk_norm_scope::none ||
+      (model.qk_norm == qk_norm_scope::full_width
+           ? is_olmo || code.normalizes_each_head || code.has_norm_of_each_head
+           : code.norms_heads);
   if (!has_such_norms)
     return without_code(
         {{fact::qk_norm, model.qk_norm}, layers, {fact::takes, qk_norm_scope::none}});

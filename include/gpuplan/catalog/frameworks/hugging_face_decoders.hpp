@@ -228,7 +228,7 @@ inline constexpr framework hugging_face_stablelm =
                             .views_behind_projections = true,
                             .drops_mlp_alone = true,
                             .holds_attention = true,
-                            .norms_each_head = true,
+                            .has_norm_of_each_head = true,
                             .adds_to_residual = true});
 
 /// NemotronForCausalLM, which rotates half of each head.

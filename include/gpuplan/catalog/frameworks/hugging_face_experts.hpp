@@ -50,6 +50,7 @@ constexpr failure flaw_of_mixture(const transformer& model, const implementation
            {{fact::gated_mlp, model.gated_mlp}, true},
            {{fact::attention_sinks, model.attention_sinks}, is_gpt_oss},
            {{fact::mlp_bias, model.mlp_bias}, is_gpt_oss},
+           {{fact::clamped_gate_up, model.clamped_gate_up}, is_gpt_oss},
            {{fact::use_qk_norm, model.chunks.use_qk_norm}, is_llama4 && model.chunks.use_qk_norm},
            {{fact::attn_temperature_tuning, model.chunks.attn_temperature_tuning},
             is_llama4 && model.chunks.attn_temperature_tuning},
@@ -61,6 +62,7 @@ constexpr failure flaw_of_mixture(const transformer& model, const implementation
   if (const failure why =
           flaw_if_any({{fact::fused_qkv, model.fused_qkv},
                        {fact::fused_gate_up, model.fused_gate_up},
+                       {fact::clip_qkv, model.clip_qkv && !as.decoder.clips_projections},
                        {fact::parallel_attention, model.parallel_attention},
                        {fact::attention_gate, model.attention_gate},
                        {fact::hybrid_pattern, model.hybrid_pattern.size()},

@@ -93,6 +93,7 @@ constexpr failure flaw_of_torchtitan_sinks(const transformer& model, const named
   if (const failure why = flaw_unless({{{fact::attention_bias, model.attention_bias}, true},
                                        {{fact::attention_out_bias, model.attention_out_bias}, true},
                                        {{fact::mlp_bias, model.mlp_bias}, true},
+                                       {{fact::clamped_gate_up, model.clamped_gate_up}, true},
                                        {{fact::router_bias, model.moe.router_bias}, true},
                                        {{fact::tied_embeddings, model.has_tied_head()}, false}},
                                       layers);
@@ -110,7 +111,7 @@ constexpr failure flaw_of_torchtitan_2026(const transformer& model, const implem
   if (model.attention_sinks && !model.is_latent()) {
     if (const failure why = flaw_of_torchtitan_sinks(model, layers); failed(why)) return why;
     alike.attention_sinks = alike.attention_bias = alike.attention_out_bias = false;
-    alike.mlp_bias = false;
+    alike.mlp_bias = alike.clamped_gate_up = false;
     alike.sliding_window = 0;
   }
   alike.moe = {};

@@ -215,7 +215,7 @@ inline void set_step(const training_config& config, training_setup& to) {
 }
 
 /// The engine that files name for a setup's model; FSDP 2 where it is FSDP 1 and the estimate knows
-/// no more of that: parts that train, but for most adapters.
+/// no more of that: parts that train, but for most adapters, and models of several transformers.
 [[nodiscard]] inline std::string_view estimated_engine(const training_config& config,
                                                        const training_setup& of) {
   const bool trains_parts =
@@ -228,8 +228,9 @@ inline void set_step(const training_config& config, training_setup& to) {
     return !gpuplan::detail::failed(gpuplan::detail::flaw_of_plain_adapters(asked));
   };
   for (const engine_class* const known : engine_classes::all)
-    if (config.engine == known->name->text && known->gathers_weights && trains_parts &&
-        !known->trains_parts && !wraps_adapters(*known))
+    if (config.engine == known->name->text && known->gathers_weights &&
+        ((trains_parts && !known->trains_parts && !wraps_adapters(*known)) ||
+         (of.composite != nullptr && !known->shards_parts)))
       return "fsdp2";
   return config.engine;
 }
@@ -498,7 +499,7 @@ inline void take_as_trainers_do(read_config& of) {
   known<gpuplan::optimizer> of_deepspeed;
   for (const read_config& file : files) {
     is_said_elsewhere = is_said_elsewhere || (file.config.recompute && !switches_off(file));
-    if (file.tool == "deepspeed") of_deepspeed = file.config.optimizer;
+    if (file.tool == "deepspeed" && !of_deepspeed) of_deepspeed = file.config.optimizer;
   }
   for (const read_config& file : files) {
     all.tool += (all.tool.empty() ? "" : " and ") + file.tool;
@@ -726,7 +727,7 @@ class training_builder {
       engine = estimated_engine(config_, to_.setup);
       assume("engine",
              "FSDP 2: of FSDP 1 the estimate knows LoRA's plain adapters of language models, but "
-             "no other parts that train");
+             "no other parts that train and no models of several transformers");
     }
     for (const engine_class* const known : engine_classes::all)
       if (engine == known->name->text) software.engine.is = known;

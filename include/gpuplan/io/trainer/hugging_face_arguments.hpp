@@ -358,6 +358,24 @@ inline void read_adapters(settings_reader& from, training_config& to) {
     from.remark_on(kind::missing, "use_peft", "is not true; four bits train with adapters alone");
 }
 
+/// Whether it is DPOTrainer's, and not of another trainer of pairs or of answers with a weight
+/// (KTO, ORPO, CPO, a reward model), which have other losses, and some no reference. Without a
+/// program that says it, where a number of DPO's loss or of its reference is stated.
+[[nodiscard]] inline bool is_of_dpo(settings_reader& from, std::string_view program) {
+  const std::string_view script = program.substr(program.find_last_of('/') + 1);
+  const auto names = [&](std::string_view word) {
+    return script.find(word) != std::string_view::npos;
+  };
+  if (names("dpo")) return !names("online");
+  for (const std::string_view other : {"kto", "reward", "orpo", "cpo", "bco", "gkd", "rloo", "ppo"})
+    if (names(other)) return false;
+  for (const char* const key : {"desirable_weight", "undesirable_weight", "reward_model_path"})
+    if (from.has(key)) return false;
+  for (const char* const key : {"beta", "precompute_ref_log_probs", "sync_ref_model"})
+    if (from.has(key)) return true;
+  return false;
+}
+
 /// What of a step trainers with a reference or a policy do, and the estimate of a file has not. It
 /// is said of the program where no argument shows it.
 inline void doubt_objective(settings_reader& from,
@@ -365,19 +383,20 @@ inline void doubt_objective(settings_reader& from,
                             trainer_kind by,
                             std::string_view program) {
   const bool is_policy = by == trainer_kind::policy;
+  const bool is_dpo = by == trainer_kind::preferences && is_of_dpo(from, program);
   const char* const of_policy =
       "belongs to GRPOTrainer; the estimate is of one model and one answer; --objective grpo of "
       "gpuplan memory has its steps, but not beside FSDP, --scored-tokens the longest completion, "
       "--generates-apart and --inference-memory an engine such as vLLM beside it";
   const char* const of_reference =
       "belongs to a training with a reference model, or with pairs of answers; the estimate is of "
-      "one model and one answer; gpuplan check and --objective dpo of gpuplan memory have both, "
-      "but not beside FSDP";
+      "one model and one answer; of DPOTrainer gpuplan check and --objective dpo of gpuplan memory "
+      "have both, but not beside FSDP, Liger's kernels and four bits at ZeRO-3";
   const char* said = nullptr;
   // Of several keys with one reason the first
   const auto doubt = [&](const char* key, const char* why) {
     if (from.find(key, true) == nullptr || said == why) return;
-    if (by == trainer_kind::preferences)
+    if (is_dpo)
       from.remark_on_objective(key, why);
     else
       from.remark_on(kind::doubtful, key, why);
@@ -391,9 +410,10 @@ inline void doubt_objective(settings_reader& from,
     if (!is_policy) doubt(key, of_reference);
   if (said == nullptr && !program.empty() && is_policy)
     from.remark_on(kind::doubtful, printable(program), of_policy);
-  if (by == trainer_kind::preferences) {
-    if (said == nullptr && !program.empty())
-      from.remark_on_objective(printable(program), of_reference);
+  const bool is_silent = by == trainer_kind::preferences && said == nullptr && !program.empty();
+  if (is_silent && !is_dpo) from.remark_on(kind::doubtful, printable(program), of_reference);
+  if (is_dpo) {
+    if (is_silent) from.remark_on_objective(printable(program), of_reference);
     to.objective = training_objective::preference;
     if (says(from.flag("precompute_ref_log_probs"), true))
       to.reference = reference_model::precomputed;

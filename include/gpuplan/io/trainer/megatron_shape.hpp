@@ -255,7 +255,11 @@ class megatron_shape_reader {
       model_.gated_mlp = true;
       model_.hidden_act = activation_function::quick_gelu;
     }
-    model_.clamped_gate_up = model_.gated_mlp && from_.has("--activation-func-clamp-value");
+    if (from_.has("--activation-func-clamp-value")) {
+      model_.clamped_gate_up = model_.gated_mlp && from_.has("--num-experts");
+      if (!model_.clamped_gate_up)
+        doubt("--activation-func-clamp-value", "is counted of gated experts alone");
+    }
     const std::int64_t width = model_.hidden_size;
     if (model_.intermediate_size == 0 && width <= most_of_a_width)
       model_.intermediate_size = model_.gated_mlp ? 4 * width * 2 / 3 / 64 * 64 : 4 * width;

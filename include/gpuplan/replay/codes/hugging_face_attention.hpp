@@ -238,7 +238,7 @@ class hugging_face_attention : public hugging_face_masks {
       made.k = norm(made.k, by.key_norm);
       return made;
     }
-    const bool norms_each = setup.framework.implementation.decoder.norms_each_head;
+    const bool norms_each = setup.framework.implementation.decoder.has_norm_of_each_head;
     const auto through = [&](const nn_module& dense, const nn_module& norm_by) {
       value flat = linear(x, dense);
       if (norm_by.weight != none && !norms_each) flat = norm(flat, norm_by);

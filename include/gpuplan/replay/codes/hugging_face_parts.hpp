@@ -85,7 +85,8 @@ class hugging_face_code : public hugging_face_attention {
     const bool is_of_head = which == &its::query_norm || which == &its::key_norm;
     if (!is_of_head) return norm_module(width, trains);
     const std::int64_t heads = (which == &its::query_norm ? inner : groups) / head;
-    if (setup.framework.implementation.decoder.norms_each_head) return norms_of(heads, trains);
+    if (setup.framework.implementation.decoder.has_norm_of_each_head)
+      return norms_of(heads, trains);
     if (setup.framework.implementation.decoder.normalizes_each_head)
       return norm_module_of({heads, head}, trains);
     if (model.qk_norm != qk_norm_scope::full_width) return norm_module(head, trains);

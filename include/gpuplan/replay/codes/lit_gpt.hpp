@@ -25,6 +25,7 @@ class lit_gpt final : public model_code {
     head_ = adapted(
         operator_kind::head, width, model.vocab_size, model.lm_head_bias, given_.targets.head);
     tokens_.weight = parameter({model.vocab_size, width}, trains_all());
+    t.parameters[tokens_.weight].is_table = true;
     name(tokens_, "token table");
     for (std::int64_t at = 0; at < layers; ++at) {
       const auto built = t.building_unit(at);
