@@ -100,6 +100,11 @@ TEST_CASE("faults in a file of axolotl are said") {
     return false;
   };
   CHECK(says_of("adapter: qlora", kind::missing, "load_in_4bit"));
+  for (const char* const more : {"", "\nload_in_8bit: true"}) {
+    const auto adapters = read_axolotl_text(std::string("adapter: qlora") + more).config.adapters;
+    REQUIRE(adapters);
+    CHECK(adapters->base == double_quantised_base);
+  }
   CHECK(says_of("load_in_4bit: true", kind::missing, "adapter"));
   CHECK(says_of("adapter: lora", kind::missing, "lora_r"));
   CHECK(says_of("fsdp: [full_shard]", kind::outdated, "fsdp"));

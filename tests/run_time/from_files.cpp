@@ -277,6 +277,16 @@ TEST_CASE("the batch that files say is kept on other GPUs") {
   CHECK(answer_of("batch", {"--from", file.name(), "--batch", "96"}).rows[0]["batch"] == 96);
 }
 
+TEST_CASE("no plan is searched for pairs of answers, whose steps' time nobody knows") {
+  const temporary_file file(
+      "model_name_or_path: meta-llama/Llama-3.2-1B\nbeta: 0.1\nmax_length: 512\n", "dpo.yaml");
+  const outcome o = output_of_command("plan", {"--from", file.name(), "--gpu", "h100-sxm"});
+  CHECK(o.status == 2);
+  CHECK(o.out.empty());
+  CHECK(has(o.err, "the files are of DPOTrainer"));
+  CHECK(output_of_command("memory", {"--from", file.name(), "--objective", "dpo"}).status == 0);
+}
+
 TEST_CASE("standard error is told what files leave out, contradict, or nobody understands") {
   const temporary_file one(adapters);
   const temporary_file other(states, "gpuplan.json");

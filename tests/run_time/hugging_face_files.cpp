@@ -182,6 +182,7 @@ TEST_CASE("the program that reads arguments says whose they are") {
       return one.key == "beta" && one.is == remark::kind::doubtful;
     }));
   }
+  CHECK_FALSE(read_arguments_text("beta: 0.1\ncpo_alpha: 1.0\n").config.objective);
   CHECK_FALSE(read_arguments_text("disable_dropout: true\nmax_length: 64\n").config.objective);
   const read_config policy = read("trl grpo", "");
   CHECK_FALSE(policy.config.sequence_length);

@@ -510,6 +510,24 @@ TEST_CASE("where one GPU is too few, more of them would do, and what needs less"
     CHECK_MESSAGE(has(o.err, would_do), o.err);
 }
 
+TEST_CASE(
+    "where an optimizer does not step the parts of fully_shard, an engine that would do is told") {
+  const outcome o = planned({"llama-3-8b",
+                             "--optimizer",
+                             "adamw-8bit",
+                             "--gpu",
+                             "h100-sxm",
+                             "--gpus",
+                             "8",
+                             "--batch",
+                             "64",
+                             "--sequence-length",
+                             "2048"});
+  CHECK(o.status == 2);
+  for (const char* would_do : {"or --sharding fsdp1", "or --sharding deepspeed"})
+    CHECK_MESSAGE(has(o.err, would_do), o.err);
+}
+
 TEST_CASE("the least memory is told where it is known from below by a little alone") {
   const outcome o = planned({"llama-3-70b",
                              "--framework",

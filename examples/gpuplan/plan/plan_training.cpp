@@ -220,6 +220,14 @@ std::vector<std::string> codes_that_plan(const request& given, bool is_on_one_gp
     asked.setup.framework = code;
     if (plans(asked)) codes.emplace_back(std::string("--framework ") + code);
   }
+  // Other optimizers than PyTorch's do not step DTensors.
+  asked = given.asked;
+  for (const char* engine : {"fsdp1", "deepspeed"}) {
+    if (!asked.setup.sharding.empty() && asked.setup.sharding == engine) break;
+    if (given.asked.setup.setup.optimizer.library == optimizer_library::torch) break;
+    asked.setup.sharding = engine;
+    if (plans(asked)) codes.push_back(std::string("--sharding ") + engine);
+  }
   // Of one node's, as far as there is no link to another one that is known.
   asked = given.asked;
   for (const std::int64_t gpus : {2, 4, 8}) {

@@ -75,12 +75,20 @@ void tell_all(const CLI::App& app, arguments& given) {
   }
   const io::configured_training made = io::configured(given.files, context);
   for (const io::remark& one : made.remarks) tell(one.key + ": " + one.text);
+  const bool searches_plans = app.get_option_no_throw("--plans") != nullptr;
   if (made.setup.objective == training_objective::preference &&
-      given.setup.objective == training_objective::next_token)
+      given.setup.objective == training_objective::next_token) {
+    // A plan that fits one model need not fit a reference beside it.
+    if (searches_plans)
+      throw bad_request(
+          "--from: the files are of DPOTrainer, for whose pairs of answers no plan is searched, "
+          "since "
+          "no time of their steps is known; gpuplan check, and gpuplan memory and fits with "
+          "--objective dpo, say what they take");
     tell(
         "taken as of one model and one answer; gpuplan check, and gpuplan memory with --objective "
         "dpo, have pairs of answers with their reference");
-  const bool searches_plans = app.get_option_no_throw("--plans") != nullptr;
+  }
   for (const io::assumption& one : made.assumed) {
     if (counts(one))
       tell(searches_plans && one.member == "gpus" && !is_given("--slurm-nodes")

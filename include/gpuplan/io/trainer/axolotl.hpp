@@ -133,7 +133,7 @@ inline void read_adapters(settings_reader& from, training_config& to, std::strin
   if (const auto share = from.number("lora_dropout")) adapters.dropout = *share;
   if (const auto is = from.flag("peft_use_dora")) adapters.magnitudes = *is;
   // axolotl quantises scales too, unless it is told otherwise.
-  if (four_bits && *four_bits)
+  if (adapter == "qlora" || (four_bits && *four_bits))
     adapters.base = nested && !*nested ? four_bit_base : double_quantised_base;
   if (adapter == "lora" || adapter == "qlora") {
     to.trains = training::adapters;

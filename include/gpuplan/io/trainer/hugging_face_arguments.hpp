@@ -369,7 +369,13 @@ inline void read_adapters(settings_reader& from, training_config& to) {
   if (names("dpo")) return !names("online");
   for (const std::string_view other : {"kto", "reward", "orpo", "cpo", "bco", "gkd", "rloo", "ppo"})
     if (names(other)) return false;
-  for (const char* const key : {"desirable_weight", "undesirable_weight", "reward_model_path"})
+  for (const char* const key : {"desirable_weight",
+                                "undesirable_weight",
+                                "reward_model_path",
+                                "cpo_alpha",
+                                "simpo_gamma",
+                                "lmbda",
+                                "teacher_model_name_or_path"})
     if (from.has(key)) return false;
   for (const char* const key : {"beta", "precompute_ref_log_probs", "sync_ref_model"})
     if (from.has(key)) return true;
