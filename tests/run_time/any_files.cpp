@@ -506,6 +506,25 @@ TEST_CASE("a program of TRL's or transformers' is known by its name, with few wo
           .why.find("load_in_8bit is true") == 0);
 }
 
+TEST_CASE("what FSDP 1 does to gradients of weights on the host is said") {
+  const auto says_it = [](int version, const char* each) {
+    const configured_training made = configured_as_llama(read_training_file(
+        "a.yaml",
+        "per_device_train_batch_size: 1\ngradient_accumulation_steps: 4\nbf16: true\nfsdp: true\n"
+        "num_train_epochs: 1\nfsdp_config: {version: " +
+            std::to_string(version) +
+            ", offload_params: true}\naccelerator_config: {gradient_accumulation_kwargs: "
+            "{sync_each_batch: " +
+            each + "}}\n"));
+    return std::any_of(made.remarks.begin(), made.remarks.end(), [](const remark& one) {
+      return one.key == "sync_each_batch" && one.is == remark::kind::contradicts;
+    });
+  };
+  CHECK(says_it(1, "true"));
+  CHECK_FALSE(says_it(1, "false"));
+  CHECK_FALSE(says_it(2, "true"));
+}
+
 TEST_CASE("a file of DPOTrainer means pairs of answers, with their reference") {
   const auto of = [](const std::string& more) {
     const std::string text =

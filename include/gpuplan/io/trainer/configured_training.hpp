@@ -921,8 +921,9 @@ class training_builder {
       assume("sync_each_batch",
              "sync_each_batch false, as Accelerate has it: each GPU adds up whole gradients until "
              "the last micro-batch");
+    // FSDP 1 is the one of these engines that makes units of adapters.
     if (to_.plan.accumulation > 1 && setup.framework.engine.reduces_every_micro_batch &&
-        by.name == &code_names::fsdp1 && setup.parallelism.weights_on_host)
+        by.wraps_adapters && setup.parallelism.weights_on_host)
       to_.remarks.push_back({remark::kind::contradicts,
                              "sync_each_batch",
                              "is true; FSDP 1 with weights on the host then keeps the gradients of "
