@@ -3,6 +3,7 @@
 // ModernBERT of Hugging Face's transformers 5.23. Private.
 
 #include <gpuplan/replay/codes/hugging_face_encoder.hpp>
+#include <gpuplan/replay/eager/operators/recurrences.hpp>
 
 #include <cstdint>
 #include <utility>
