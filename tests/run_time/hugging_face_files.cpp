@@ -164,7 +164,7 @@ TEST_CASE("the program that reads arguments says whose they are") {
     const read_config pairs = read(program, "");
     CHECK(pairs.tool == "trl");
     CHECK(says(pairs.config.dropout, 0.0));
-    CHECK(says(pairs.config.objective, training_objective::preference));
+    CHECK(says(pairs.config.pairs_of_answers, true));
     CHECK(std::any_of(pairs.remarks.begin(), pairs.remarks.end(), [](const remark& one) {
       return one.text.find("--objective dpo") != std::string::npos;
     }));
@@ -177,13 +177,14 @@ TEST_CASE("the program that reads arguments says whose they are") {
                                     "torchrun online_dpo.py"}) {
     CAPTURE(program);
     const read_config other = read(program, "--beta 0.1 --disable_dropout true");
-    CHECK_FALSE(other.config.objective);
+    CHECK_FALSE(other.config.pairs_of_answers);
     CHECK(std::any_of(other.remarks.begin(), other.remarks.end(), [](const remark& one) {
       return one.key == "beta" && one.is == remark::kind::doubtful;
     }));
   }
-  CHECK_FALSE(read_arguments_text("beta: 0.1\ncpo_alpha: 1.0\n").config.objective);
-  CHECK_FALSE(read_arguments_text("disable_dropout: true\nmax_length: 64\n").config.objective);
+  CHECK_FALSE(read_arguments_text("beta: 0.1\ncpo_alpha: 1.0\n").config.pairs_of_answers);
+  CHECK_FALSE(
+      read_arguments_text("disable_dropout: true\nmax_length: 64\n").config.pairs_of_answers);
   const read_config policy = read("trl grpo", "");
   CHECK_FALSE(policy.config.sequence_length);
   CHECK(std::any_of(policy.remarks.begin(), policy.remarks.end(), [](const remark& one) {

@@ -285,8 +285,9 @@ void choose_framework(const arguments& given, const named_model& model, training
     throw bad_request("--reference: of --objective dpo and grpo, which compare with one");
   if (given.reference)
     to.reference = *given.reference;
-  else if (said.reference && to.objective == training_objective::preference)
-    to.reference = *said.reference;
+  else if (said.precomputed_reference && *said.precomputed_reference &&
+           to.objective == training_objective::preference)
+    to.reference = reference_model::precomputed;
   else if (to.objective == training_objective::group_relative)
     to.reference = reference_model::none;
   else if (to.objective == training_objective::preference && to.trains.what == training::adapters)

@@ -23,6 +23,7 @@
 #include <gpuplan/units.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -891,16 +892,22 @@ class training_builder {
 
   // Of pairs of answers, where the replay has those.
   bool takes_objective() {
-    if (!config_.objective) return false;
+    if (!says_yes(config_.pairs_of_answers)) return false;
     training_setup pairs = to_.setup;
     const bool adapts = pairs.trains.what == training::adapters;
-    pairs.objective = *config_.objective;
+    pairs.objective = training_objective::preference;
     pairs.reference = adapts ? reference_model::without_adapters : reference_model::separate;
-    if (config_.reference) pairs.reference = *config_.reference;
+    if (says_yes(config_.precomputed_reference)) pairs.reference = reference_model::precomputed;
     pairs.padding_free = false;  // which DPOTrainer passes over
     if (!validate(pairs, to_.plan)) return false;
     to_.setup = pairs;
-    std::erase_if(to_.remarks, [](const remark& one) { return one.is_of_objective; });
+    std::size_t kept = 0;
+    for (std::size_t at = 0; at < to_.remarks.size(); ++at)
+      if (!to_.remarks[at].is_of_objective) {
+        if (kept != at) to_.remarks[kept] = to_.remarks[at];
+        ++kept;
+      }
+    to_.remarks.resize(kept);
     return true;
   }
 

@@ -162,9 +162,17 @@ inline void read_arguments(settings_reader& from,
     if (is_fsdp(to.engine))
       from.remark_on(
           kind::contradicts, "deepspeed", "is there, and fsdp too; one of both is taken");
-    if (deepspeed->members() != nullptr)
-      take_deepspeed(from, "deepspeed", read_deepspeed(*deepspeed), to, all);
-    else if (deepspeed->text() != nullptr)
+    if (deepspeed->members() != nullptr) {
+      const read_config inner = read_deepspeed(*deepspeed);
+      // DeepSpeed's optimizer stands in for the trainer's.
+      if (inner.config.optimizer && to.optimizer && !(*to.optimizer == *inner.config.optimizer)) {
+        to.optimizer = inner.config.optimizer;
+        from.remark_on(kind::contradicts,
+                       "deepspeed.optimizer",
+                       "is another than the trainer's; DeepSpeed's is taken");
+      }
+      take_deepspeed(from, "deepspeed", inner, to, all);
+    } else if (deepspeed->text() != nullptr)
       from.remark_on_file("deepspeed", *deepspeed->text());
     else
       from.remark_on(kind::contradicts,
@@ -420,9 +428,8 @@ inline void doubt_objective(settings_reader& from,
   if (is_silent && !is_dpo) from.remark_on(kind::doubtful, printable(program), of_reference);
   if (is_dpo) {
     if (is_silent) from.remark_on_objective(printable(program), of_reference);
-    to.objective = training_objective::preference;
-    if (says(from.flag("precompute_ref_log_probs"), true))
-      to.reference = reference_model::precomputed;
+    to.pairs_of_answers = true;
+    if (says(from.flag("precompute_ref_log_probs"), true)) to.precomputed_reference = true;
   }
   if (is_policy && strength && *strength > 0)
     from.remark_on(kind::doubtful,

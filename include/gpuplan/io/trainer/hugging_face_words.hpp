@@ -629,8 +629,7 @@ inline void write_fsdp(settings_writer& to,
            *to.take(&training_config::recompute) == recompute_mode::full);
 }
 
-/// What an object of DeepSpeed says, under `key`: what the file itself does not say, and the
-/// optimizer, which stands in for the trainer's.
+/// What an object of DeepSpeed says, under `key`: what the file itself does not say.
 inline void take_deepspeed(settings_reader& from,
                            const std::string& key,
                            const read_config& inner,
@@ -639,12 +638,6 @@ inline void take_deepspeed(settings_reader& from,
   for (const remark& one : inner.remarks) from.remark_on(one.is, key + "." + one.key, one.text);
   for (const std::string& name : inner.not_understood)
     all.not_understood.push_back(key + "." + name);
-  if (inner.config.optimizer && to.optimizer && !(*to.optimizer == *inner.config.optimizer)) {
-    to.optimizer = inner.config.optimizer;
-    from.remark_on(remark::kind::contradicts,
-                   key + ".optimizer",
-                   "is another than the trainer's; DeepSpeed's is taken");
-  }
   for_each_member(to, [&](const char* name, auto& member) {
     for_each_member(inner.config, [&](const char* other_name, const auto& other) {
       if constexpr (std::is_same_v<std::remove_cvref_t<decltype(member)>,

@@ -17,7 +17,8 @@ void for_each_member(const With& with) {
   with("model", &c::model), with("shape", &c::shape);
   with("sequence_length", &c::sequence_length), with("packing", &c::packing);
   with("padding_free", &c::padding_free);
-  with("objective", &c::objective), with("reference", &c::reference);
+  with("pairs_of_answers", &c::pairs_of_answers),
+      with("precomputed_reference", &c::precomputed_reference);
   with("trains", &c::trains), with("last_layers", &c::last_layers), with("adapters", &c::adapters);
   with("towers_train", &c::towers_train), with("connectors_train", &c::connectors_train);
   with("language_trains", &c::language_trains);

@@ -70,10 +70,10 @@ struct training_config {
   std::string model{};         // a name of the Hub, or a folder with a config.json
   known<transformer> shape{};  // where the file itself says it, as Megatron's flags do
   known<std::int64_t> sequence_length{};
-  known<bool> packing{};                  // several texts in a sequence, so that none is padded
-  known<bool> padding_free{};             // the samples of a micro-batch are one row
-  known<training_objective> objective{};  // of pairs of answers, TRL's DPOTrainer,
-  known<reference_model> reference{};     // and where not as what trains has it
+  known<bool> packing{};                // several texts in a sequence, so that none is padded
+  known<bool> padding_free{};           // the samples of a micro-batch are one row
+  known<bool> pairs_of_answers{};       // TRL's DPOTrainer trains on them, beside a reference,
+  known<bool> precomputed_reference{};  // whose log-probabilities were computed before
   known<training> trains{};
   known<std::int64_t> last_layers{};  // where only these train
   known<lora> adapters{};             // with the base in four bits, where it is
