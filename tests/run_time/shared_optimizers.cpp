@@ -45,7 +45,8 @@ struct optimizer_step {
 // Made by bitsandbytes 0.50, DeepSpeed 0.19.8, PEFT 0.21, transformers 5.23 and PyTorch 2.15, on a
 // CUDA device without kernels: the third step, of DeepSpeed the fourth. Paged states were on the
 // host. Of 207 such, drawn at random, all are equal in what is requested and allocated, but where
-// ZeRO-3 divided the model while it was built: tables of angles were in bf16 there, and are in fp32.
+// ZeRO-3 divided the model while it was built: tables of angles were in bf16 there, and are in
+// fp32.
 const optimizer_step optimizer_steps[] = {
 #include "shared_optimizers.inc"
 };
