@@ -69,6 +69,7 @@ struct engine_class {
   bool has_all_optimizers = true;    // PyTorch's; else AdamW alone,
   bool takes_any_optimizer = false;  // and of other libraries
   bool has_fp8_linears = true;
+  bool joins_parameters = false;          // of a unit, in one tensor that ranks share: flat
   bool trains_parts = true;               // beside all: adapters, last layers, a head
   bool wraps_adapters = false;            // else adapters alone, whose matrices are units each,
   bool casts_adapters = false;            // or are cast to the weights' format; tables are not
@@ -116,7 +117,7 @@ inline constexpr engine_class fsdp1 = [] {
   changed.name = &code_names::fsdp1;
   changed.takes_any_optimizer = true;
   changed.trains_parts = false;
-  changed.wraps_adapters = true;
+  changed.joins_parameters = changed.wraps_adapters = true;
   changed.shards_parts = changed.runs_stages = false;
   changed.runs_chunks = changed.defers_weights = false;
   changed.counts_work = false;

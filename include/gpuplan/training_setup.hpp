@@ -475,8 +475,8 @@ constexpr failure flaw_of_batch(const training_setup& setup, const batch_plan& p
   const number_format gathered = setup.precision.compute;
   const bool casts = gathered != setup.precision.weights && gathered != number_format::tf32;
   const bool is_alone = sharing * layout.context_parallel == 1;
-  // Of FSDP 1's flat parameters the graph keeps what came uncast from the host.
-  if (is_alone && !casts && layout.weights_on_host && setup.framework.engine.is->wraps_adapters)
+  // Of flat parameters the graph keeps what came uncast from the host.
+  if (is_alone && !casts && layout.weights_on_host && setup.framework.engine.is->joins_parameters)
     return without_code({replicas,
                          {fact::weights_on_host, true},
                          {fact::sharding, setup.framework.engine.is->name},

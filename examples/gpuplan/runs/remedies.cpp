@@ -83,7 +83,7 @@ class search {
     const engine& by = setup_.framework.engine;
     if (one_.accumulation == 1 || !by.is->gathers_weights || by.reduces_every_micro_batch) return;
     // FSDP 1 would keep the last micro-batch's on the host.
-    if (by.is == &engine_classes::fsdp1 && setup_.parallelism.weights_on_host) return;
+    if (by.is->joins_parameters && setup_.parallelism.weights_on_host) return;
     training_setup reduced = setup_;
     reduced.framework.engine.reduces_every_micro_batch = true;
     try_out("sync_each_batch: true in the file",
