@@ -321,7 +321,7 @@ TEST_CASE("what TRL's trainers do not do is refused") {
   is_refused(
       packed,
       [](training_setup& of) { of.trains.adapters.base = four_bit_base; },
-      fact::adapter_base_block);
+      fact::zero_stage);
   setup.objective = training_objective::preference;
   is_refused(
       setup, [](training_setup& of) { of.padding_free = true; }, fact::padding_free);

@@ -158,11 +158,12 @@ constexpr failure flaw_of_objective(const training_setup& setup) {
   const bool divides = by.has_own_step && stage.value == 3;
   if (divides && prefers && setup.reference == reference_model::precomputed)
     return without_code({reference, objective, stage, {fact::takes, own}});
-  if (divides && adapts)
-    if (const failure why =
-            flaw_if_any({{fact::adapter_base_block, adapters.base.block}}, objective);
-        failed(why))
-      return why;
+  if (divides && adapts && adapters.base.block != 0)
+    return without_code({stage,
+                         objective,
+                         {fact::adapter_base_block, adapters.base.block},
+                         {fact::takes, 1},
+                         {fact::takes, 2}});
   const std::int64_t most_bytes = std::int64_t{1} << 50;
   if (setup.inference_bytes < 0 || setup.inference_bytes > most_bytes)
     return failure(errc::out_of_bounds,
