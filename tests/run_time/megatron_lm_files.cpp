@@ -388,6 +388,8 @@ TEST_CASE("what changes a step of Megatron-LM's and is not estimated is said") {
                                   "--use-checkpoint-args",
                                   "--empty-unused-memory-level 2",
                                   "--transformer-impl local",
+                                  "--activation-func-clamp-value 7.0 --swiglu",
+                                  "--activation-func-clamp-value 10.0 --swiglu --num-experts 8",
                                   "--no-rope-fusion",
                                   "--no-bias-swiglu-fusion",
                                   "--no-gradient-accumulation-fusion"}) {
@@ -399,6 +401,7 @@ TEST_CASE("what changes a step of Megatron-LM's and is not estimated is said") {
                                   "--moe-token-dispatcher-type alltoall",
                                   "--empty-unused-memory-level 0",
                                   "--transformer-impl transformer_engine",
+                                  "--activation-func-clamp-value 7.0 --swiglu --num-experts 8",
                                   "--moe-grouped-gemm",
                                   "--no-load-optim",
                                   "--no-save-rng"}) {

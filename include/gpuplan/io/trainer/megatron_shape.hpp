@@ -161,6 +161,9 @@ class layer_pattern {
   bool is_wrong_ = false;
 };
 
+/// What gpt-oss clamps gate and up to: swiglu_limit of its config.json.
+inline constexpr double bound_of_gpt_oss = 7;
+
 class megatron_shape_reader {
  public:
   megatron_shape_reader(settings_reader& from, read_config& to) : from_(from), to_(to) {}
@@ -255,10 +258,14 @@ class megatron_shape_reader {
       model_.gated_mlp = true;
       model_.hidden_act = activation_function::quick_gelu;
     }
-    if (from_.has("--activation-func-clamp-value")) {
+    if (const auto bound = from_.number("--activation-func-clamp-value")) {
       model_.clamped_gate_up = model_.gated_mlp && from_.has("--num-experts");
       if (!model_.clamped_gate_up)
-        doubt("--activation-func-clamp-value", "is counted of gated experts alone");
+        doubt("--activation-func-clamp-value",
+              "is of an MLP that the estimate does not clamp; gated experts are taken");
+      else if (*bound != bound_of_gpt_oss)
+        doubt("--activation-func-clamp-value",
+              "is " + decimal(*bound, cell::shortest) + "; what is written has 7, gpt-oss' bound");
     }
     const std::int64_t width = model_.hidden_size;
     if (model_.intermediate_size == 0 && width <= most_of_a_width)
@@ -543,8 +550,9 @@ inline void put_shape(const transformer& model, std::int64_t length, megatron_wo
     put("--window-attn-skip-freq", model.global_layer_step);
   }
   put_if(model.hidden_act == activation_function::silu, "--swiglu");
-  if (model.clamped_gate_up) put_word("--activation-func-clamp-value", "7.0");  // gpt-oss'
   put_if(model.hidden_act == activation_function::quick_gelu, "--quick-geglu");
+  if (model.clamped_gate_up)
+    put_word("--activation-func-clamp-value", decimal(bound_of_gpt_oss, cell::shortest).c_str());
   put_if(model.hidden_act == activation_function::gelu_tanh ||
              model.hidden_act == activation_function::gelu_new,
          "--openai-gelu");
