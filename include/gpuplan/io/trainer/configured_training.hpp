@@ -496,7 +496,6 @@ inline void take_as_trainers_do(read_config& of) {
     });
   };
   bool is_said_elsewhere = false;
-  // DeepSpeed's optimizer stands in for a trainer's (transformers' deepspeed_optim_sched).
   known<gpuplan::optimizer> of_deepspeed;
   for (const read_config& file : files) {
     is_said_elsewhere = is_said_elsewhere || (file.config.recompute && !switches_off(file));
@@ -510,7 +509,7 @@ inline void take_as_trainers_do(read_config& of) {
         all.not_understood.end(), file.not_understood.begin(), file.not_understood.end());
     training_config from = file.config;
     if (is_said_elsewhere && switches_off(file)) from.recompute = {};
-    if (of_deepspeed && from.optimizer && !(*from.optimizer == *of_deepspeed)) {
+    if (detail::replaces_optimizer(of_deepspeed, from.optimizer)) {
       from.optimizer = {};
       all.remarks.push_back({remark::kind::contradicts,
                              "optimizer",
@@ -901,13 +900,10 @@ class training_builder {
     pairs.padding_free = false;  // which DPOTrainer passes over
     if (!validate(pairs, to_.plan)) return false;
     to_.setup = pairs;
-    std::size_t kept = 0;
-    for (std::size_t at = 0; at < to_.remarks.size(); ++at)
-      if (!to_.remarks[at].is_of_objective) {
-        if (kept != at) to_.remarks[kept] = to_.remarks[at];
-        ++kept;
-      }
-    to_.remarks.resize(kept);
+    std::vector<remark> others;
+    for (const remark& one : to_.remarks)
+      if (!one.is_of_objective) others.push_back(one);
+    to_.remarks = others;
     return true;
   }
 
@@ -928,9 +924,8 @@ class training_builder {
       assume("sync_each_batch",
              "sync_each_batch false, as Accelerate has it: each GPU adds up whole gradients until "
              "the last micro-batch");
-    // FSDP 1 is the one of these engines that makes units of adapters.
     if (to_.plan.accumulation > 1 && setup.framework.engine.reduces_every_micro_batch &&
-        by.wraps_adapters && setup.parallelism.weights_on_host)
+        by.joins_parameters && setup.parallelism.weights_on_host)
       to_.remarks.push_back({remark::kind::contradicts,
                              "sync_each_batch",
                              "is true; FSDP 1 with weights on the host then keeps the gradients of "

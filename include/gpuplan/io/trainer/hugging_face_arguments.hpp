@@ -164,8 +164,7 @@ inline void read_arguments(settings_reader& from,
           kind::contradicts, "deepspeed", "is there, and fsdp too; one of both is taken");
     if (deepspeed->members() != nullptr) {
       const read_config inner = read_deepspeed(*deepspeed);
-      // DeepSpeed's optimizer stands in for the trainer's.
-      if (inner.config.optimizer && to.optimizer && !(*to.optimizer == *inner.config.optimizer)) {
+      if (replaces_optimizer(inner.config.optimizer, to.optimizer)) {
         to.optimizer = inner.config.optimizer;
         from.remark_on(kind::contradicts,
                        "deepspeed.optimizer",
@@ -252,16 +251,30 @@ inline void read_arguments(settings_reader& from,
 }
 
 /// Whose file it is: another trainer of TRL's has other defaults.
-enum class trainer_kind { transformers, supervised, preferences, policy };
+enum class trainer_kind {
+  transformers,
+  supervised,
+  pairs,        // DPOTrainer
+  preferences,  // others that learn what is preferred: KTO, ORPO, CPO, a reward model
+  policy
+};
+[[nodiscard]] inline bool learns_preferences(trainer_kind by) {
+  return by == trainer_kind::pairs || by == trainer_kind::preferences;
+}
 
 /// `program` is the script, module or word of `trl` that reads them; empty: none is known.
 [[nodiscard]] inline trainer_kind trainer_of(const value& settings, std::string_view program) {
   const std::string_view script = program.substr(program.find_last_of('/') + 1);
   const bool is_script = script.ends_with(".py");
   const std::string_view word = is_script ? script : script.substr(script.find_last_of('.') + 1);
-  if (word.find("grpo") != std::string_view::npos) return trainer_kind::policy;
-  if (word.find("dpo") != std::string_view::npos) return trainer_kind::preferences;
-  if (word.find("sft") != std::string_view::npos) return trainer_kind::supervised;
+  const auto names = [&](std::string_view trainer) {
+    return word.find(trainer) != std::string_view::npos;
+  };
+  if (names("grpo")) return trainer_kind::policy;
+  if (names("dpo")) return names("online") ? trainer_kind::preferences : trainer_kind::pairs;
+  for (const char* const other : {"kto", "reward", "orpo", "cpo", "bco", "gkd", "rloo"})
+    if (names(other)) return trainer_kind::preferences;
+  if (names("sft")) return trainer_kind::supervised;
   // as transformers names its examples: run_clm.py, run_mlm.py, run_glue.py
   if (is_script && word.starts_with("run_")) return trainer_kind::transformers;
   const auto has_any = [&settings](std::initializer_list<const char*> keys) {
@@ -271,8 +284,16 @@ enum class trainer_kind { transformers, supervised, preferences, policy };
   };
   if (has_any({"num_generations", "max_completion_length", "use_vllm", "reward_funcs"}))
     return trainer_kind::policy;
-  if (has_any({"beta", "precompute_ref_log_probs", "sync_ref_model", "disable_dropout"}))
+  if (has_any({"desirable_weight",
+               "undesirable_weight",
+               "reward_model_path",
+               "cpo_alpha",
+               "simpo_gamma",
+               "lmbda",
+               "teacher_model_name_or_path"}))
     return trainer_kind::preferences;
+  if (has_any({"beta", "precompute_ref_log_probs", "sync_ref_model"})) return trainer_kind::pairs;
+  if (has_any({"disable_dropout"})) return trainer_kind::preferences;
   for (const char* const key : words_of_trl)
     if (settings.find(key) != nullptr) return trainer_kind::supervised;
   return trainer_kind::transformers;
@@ -366,30 +387,6 @@ inline void read_adapters(settings_reader& from, training_config& to) {
     from.remark_on(kind::missing, "use_peft", "is not true; four bits train with adapters alone");
 }
 
-/// Whether it is DPOTrainer's, and not of another trainer of pairs or of answers with a weight
-/// (KTO, ORPO, CPO, a reward model), which have other losses, and some no reference. Without a
-/// program that says it, where a number of DPO's loss or of its reference is stated.
-[[nodiscard]] inline bool is_of_dpo(settings_reader& from, std::string_view program) {
-  const std::string_view script = program.substr(program.find_last_of('/') + 1);
-  const auto names = [&](std::string_view word) {
-    return script.find(word) != std::string_view::npos;
-  };
-  if (names("dpo")) return !names("online");
-  for (const std::string_view other : {"kto", "reward", "orpo", "cpo", "bco", "gkd", "rloo", "ppo"})
-    if (names(other)) return false;
-  for (const char* const key : {"desirable_weight",
-                                "undesirable_weight",
-                                "reward_model_path",
-                                "cpo_alpha",
-                                "simpo_gamma",
-                                "lmbda",
-                                "teacher_model_name_or_path"})
-    if (from.has(key)) return false;
-  for (const char* const key : {"beta", "precompute_ref_log_probs", "sync_ref_model"})
-    if (from.has(key)) return true;
-  return false;
-}
-
 /// What of a step trainers with a reference or a policy do, and the estimate of a file has not. It
 /// is said of the program where no argument shows it.
 inline void doubt_objective(settings_reader& from,
@@ -397,7 +394,13 @@ inline void doubt_objective(settings_reader& from,
                             trainer_kind by,
                             std::string_view program) {
   const bool is_policy = by == trainer_kind::policy;
-  const bool is_dpo = by == trainer_kind::preferences && is_of_dpo(from, program);
+  // Of pairs it is taken back where the estimate is of them.
+  const auto remark_on = [&](std::string_view key, const char* why) {
+    if (by == trainer_kind::pairs)
+      from.remark_on_objective(key, why);
+    else
+      from.remark_on(kind::doubtful, key, why);
+  };
   const char* const of_policy =
       "belongs to GRPOTrainer; the estimate is of one model and one answer; --objective grpo of "
       "gpuplan memory has its steps, but not beside FSDP, --scored-tokens the longest completion, "
@@ -410,10 +413,7 @@ inline void doubt_objective(settings_reader& from,
   // Of several keys with one reason the first
   const auto doubt = [&](const char* key, const char* why) {
     if (from.find(key, true) == nullptr || said == why) return;
-    if (is_dpo)
-      from.remark_on_objective(key, why);
-    else
-      from.remark_on(kind::doubtful, key, why);
+    remark_on(key, why);
     said = why;
   };
   for (const char* const key : {"num_generations", "max_completion_length", "use_vllm"})
@@ -422,12 +422,9 @@ inline void doubt_objective(settings_reader& from,
   const auto strength = from.number("beta");
   for (const char* const key : {"beta", "precompute_ref_log_probs", "sync_ref_model"})
     if (!is_policy) doubt(key, of_reference);
-  if (said == nullptr && !program.empty() && is_policy)
-    from.remark_on(kind::doubtful, printable(program), of_policy);
-  const bool is_silent = by == trainer_kind::preferences && said == nullptr && !program.empty();
-  if (is_silent && !is_dpo) from.remark_on(kind::doubtful, printable(program), of_reference);
-  if (is_dpo) {
-    if (is_silent) from.remark_on_objective(printable(program), of_reference);
+  if (said == nullptr && !program.empty() && (is_policy || learns_preferences(by)))
+    remark_on(printable(program), is_policy ? of_policy : of_reference);
+  if (by == trainer_kind::pairs) {
     to.pairs_of_answers = true;
     if (says(from.flag("precompute_ref_log_probs"), true)) to.precomputed_reference = true;
   }
@@ -547,7 +544,7 @@ inline void read_trl(settings_reader& from,
         "is not there, so that TRL holds the frozen weights in float32; bfloat16 is half "
         "of that");
   // DPOTrainer's default is true; adapters' too are set to 0.
-  if (const auto is = from.flag("disable_dropout"); is ? *is : by == trainer_kind::preferences) {
+  if (const auto is = from.flag("disable_dropout"); is ? *is : learns_preferences(by)) {
     to.dropout = 0.0;
     if (to.adapters) {
       lora adapters = *to.adapters;

@@ -83,4 +83,11 @@ template <class T>
   return names;
 }
 
+/// Whether DeepSpeed's file has another optimizer than a trainer's, in whose stead that counts
+/// (transformers' deepspeed_optim_sched).
+[[nodiscard]] inline bool replaces_optimizer(const known<gpuplan::optimizer>& of_deepspeed,
+                                             const known<gpuplan::optimizer>& of_trainer) {
+  return of_deepspeed && of_trainer && !(*of_deepspeed == *of_trainer);
+}
+
 }  // namespace gpuplan::io::detail
