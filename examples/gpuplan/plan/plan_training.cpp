@@ -220,14 +220,14 @@ std::vector<std::string> codes_that_plan(const request& given, bool is_on_one_gp
     asked.setup.framework = code;
     if (plans(asked)) codes.emplace_back(std::string("--framework ") + code);
   }
-  // Other optimizers than PyTorch's do not step DTensors.
-  asked = given.asked;
-  for (const char* engine : {"fsdp1", "deepspeed"}) {
-    if (!asked.setup.sharding.empty() && asked.setup.sharding == engine) break;
-    if (given.asked.setup.setup.optimizer.library == optimizer_library::torch) break;
-    asked.setup.sharding = engine;
-    if (plans(asked)) codes.push_back(std::string("--sharding ") + engine);
-  }
+  // fully_shard's parts are DTensors, which other libraries' optimizers do not step.
+  if (given.asked.setup.setup.optimizer.library != optimizer_library::torch &&
+      given.asked.setup.sharding.empty())
+    for (const char* engine : {"fsdp1", "deepspeed"}) {
+      asked = given.asked;
+      asked.setup.sharding = engine;
+      if (plans(asked)) codes.push_back(std::string("--sharding ") + engine);
+    }
   // Of one node's, as far as there is no link to another one that is known.
   asked = given.asked;
   for (const std::int64_t gpus : {2, 4, 8}) {
@@ -243,10 +243,9 @@ std::vector<std::string> codes_that_plan(const request& given, bool is_on_one_gp
   asked = given.asked;
   optimizer& by = asked.setup.setup.optimizer;
   const bool has_wide_states = by.kind == optimizer_kind::adamw && by.states == number_format::fp32;
-  by.library = optimizer_library::bitsandbytes;
-  by.loop = optimizer{}.loop;
-  by.states = number_format::int8;
-  by.widens_embeddings = true;
+  const bool clips = by.clips_gradients;
+  by = *setups::optimizer_named("adamw-8bit");
+  by.clips_gradients = clips;
   if (has_wide_states && plans(asked)) codes.emplace_back("--optimizer adamw-8bit");
   asked = given.asked;
   asked.setup.liger = true;

@@ -44,8 +44,7 @@ constexpr plain_words said[] = {
     {gpuplan::fact::adapter_dropout, "--lora-dropout, lora_dropout"},
     {gpuplan::fact::under_autocast, "--precision bf16-autocast"},
     {gpuplan::fact::objective,
-     "--objective, of which gpuplan memory and fits have sft, dpo and grpo, check has dpo, and "
-     "time "
+     "--objective: memory and fits have sft, dpo and grpo, check has dpo, what tells time has "
      "none"},
     {gpuplan::fact::mtp_layers, "layers that predict further tokens, --mtp-layers"},
     {gpuplan::fact::mean_time_between_failures, "--between-failures; here in microseconds"},

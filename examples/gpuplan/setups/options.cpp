@@ -865,6 +865,11 @@ std::string recomputed_layers_in_words(const training_setup& setup) {
 }
 std::vector<std::string> recompute_names() { return names_of(recomputes); }
 std::vector<std::string> sharding_names() { return names_of(shardings); }
+const optimizer* optimizer_named(const std::string& name) {
+  for (const word<optimizer>& one : optimizers)
+    if (one.name == name) return &one.is;
+  return nullptr;
+}
 const engine_class* sharding_named(const std::string& name) {
   for (const word<const engine_class*>& one : shardings)
     if (one.name == name) return one.is;

@@ -116,6 +116,8 @@ CLI::Option* add_schedule_option(CLI::App& app,
 /// The word of `--pipeline-schedule`.
 [[nodiscard]] const char* word_of(gpuplan::pipeline_schedule schedule);
 [[nodiscard]] std::vector<std::string> sharding_names();
+/// The optimizer of a word of `--optimizer`; null where it is none.
+[[nodiscard]] const gpuplan::optimizer* optimizer_named(const std::string& name);
 /// The engine of a word of `--sharding`; null where it is none.
 [[nodiscard]] const gpuplan::engine_class* sharding_named(const std::string& name);
 [[nodiscard]] std::vector<std::string> framework_names();
